@@ -1,0 +1,54 @@
+"""quasir: i.i.d. samples from a distribution you can only score, with a certificate.
+
+>>> import quasir as qr
+>>> from scipy import stats
+>>> target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+>>> curve = qr.tradeoff(qr.draw(target, proposal, 100_000, seed=0))
+>>> samples = qr.QRS(target, proposal, log_beta=curve.at(tvd=0.01).log_beta).sample(100, seed=1)
+>>> len(samples)
+100
+"""
+
+from quasir.certificate import Certificate
+from quasir.draws import Draws, draw
+from quasir.errors import (
+    BudgetExceeded,
+    InputError,
+    QuasirError,
+    QuasirWarning,
+    RatioExceeded,
+    ScoreError,
+    Unreachable,
+)
+from quasir.estimate import Estimate
+from quasir.proposals import Table, from_scipy
+from quasir.samplers import QRS, RS, IncrementalQRS, Samples
+from quasir.tradeoff import Curve, tradeoff
+from quasir.typing import Batch, Proposal, Target
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "QRS",
+    "RS",
+    "Batch",
+    "BudgetExceeded",
+    "Certificate",
+    "Curve",
+    "Draws",
+    "Estimate",
+    "IncrementalQRS",
+    "InputError",
+    "Proposal",
+    "QuasirError",
+    "QuasirWarning",
+    "RatioExceeded",
+    "Samples",
+    "ScoreError",
+    "Table",
+    "Target",
+    "Unreachable",
+    "draw",
+    "from_scipy",
+    "tradeoff",
+]

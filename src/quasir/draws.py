@@ -1,0 +1,261 @@
+"""Draws: what was proposed, what it scored, and the uniform that decides on it.
+
+Drawing and scoring is expensive and is done once. Each draw keeps its own u, so the set
+accepted at any beta is ``{alpha > beta}`` with ``alpha = P(x) / (q(x) u)``: reproducible,
+and nested as beta grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quasir.blocks import BLOCK, block_log_u, block_rng, log_uniforms, root_seed
+from quasir.errors import InputError
+from quasir.items import as_items, concatenate, take
+from quasir.levels import as_log_beta, check_count
+from quasir.progress import Progress, progress_of
+from quasir.scoring import check_drawn, check_log_scores, propose, score
+from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
+
+__all__ = ["Draws", "draw", "draw_blocks"]
+
+AT_ONCE = 64
+"""Blocks that `draw` proposes before it scores them: enough to hide the cost of a call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws x_1..x_N from q, scored under P.
+
+    Make them with `draw`, or from arrays with `Draws.from_arrays`.
+
+    Attributes
+    ----------
+    log_p, log_q, log_u : array of float64
+        Unnormalised log P(x), log q(x), and the log of each draw's own uniform.
+    items : column of items, or None
+        The draws themselves; ``items[i]`` makes the object.
+    log_base : array of float64, or None
+        log a(x) of the base model; not needed (NaN) where P(x) = 0.
+    features : dict of arrays
+        A column for each feature.
+    seed : int
+        What the draws, or at least their uniforms, were seeded with.
+    """
+
+    log_p: Array
+    log_q: Array
+    log_u: Array
+    items: Items = None
+    log_base: Array | None = None
+    features: Mapping[str, Array] = field(default_factory=dict)
+    seed: int = 0
+
+    @classmethod
+    def from_arrays(
+        cls,
+        log_p: ArrayLike,
+        log_q: ArrayLike,
+        items: Items = None,
+        log_base: ArrayLike | None = None,
+        features: Mapping[str, ArrayLike] | None = None,
+        seed: Seed = 0,
+    ) -> Draws:
+        """Make draws from scores that are at hand; `seed` gives their uniforms.
+
+        Examples
+        --------
+        >>> draws = Draws.from_arrays(log_p=[0.0, -1.0], log_q=[-0.7, -0.7], seed=0)
+        >>> len(draws)
+        2
+        """
+        log_q_array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
+        n = len(log_q_array)
+        if n == 0:
+            raise InputError("there are no draws: log_q is empty. Give at least one draw.")
+        rows = range(n) if items is None else as_items(items)
+        columns = {"log_p": log_p, "log_base": log_base, "items": rows, **(features or {})}
+        for name, column in columns.items():
+            if column is not None and _length(column) != n:
+                raise InputError(
+                    f"{name} has length {_length(column)}, but log_q has {n}. "
+                    "Every column must have one entry for each draw."
+                )
+        checked_p = check_log_scores(log_p, rows, "log_p")
+        check_log_scores(log_q_array, rows, "log_q", "log q")
+        check_drawn(log_q_array, None if items is None else rows, "log_q")
+        base = None
+        if log_base is not None:
+            base = np.asarray(log_base, dtype=np.float64)
+            possible = np.flatnonzero(checked_p > -np.inf)
+            bad = possible[~np.isfinite(base[possible])]
+            if len(bad):
+                raise InputError(
+                    f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 "
+                    f"({len(bad)} such draws): KL(p_beta, a) is not defined there. "
+                    "A target built on a base has P(x) = 0 wherever the base has."
+                )
+        root = root_seed(seed)
+        return cls(
+            log_p=checked_p,
+            log_q=log_q_array,
+            log_u=log_uniforms(root, n),
+            items=None if items is None else rows,
+            log_base=base,
+            features={k: _feature(k, v) for k, v in (features or {}).items()},
+            seed=root,
+        )
+
+    def __len__(self) -> int:
+        return len(self.log_q)
+
+    @property
+    def log_ratio(self) -> Array:
+        """Log of the ratio P(x)/q(x)."""
+        return self.log_p - self.log_q
+
+    @property
+    def log_alpha(self) -> Array:
+        """Log of alpha = P(x)/(q(x) u): x is accepted at beta exactly when alpha > beta."""
+        return self.log_ratio - self.log_u
+
+    def accepted(
+        self, beta: float | None = None, *, log_beta: float | None = None
+    ) -> NDArray[np.intp]:
+        """Return the indices of the draws that QRS accepts at beta (Algorithm 1).
+
+        The sets are nested: a larger beta accepts a subset.
+        """
+        return np.flatnonzero(self.log_alpha > as_log_beta(beta, log_beta))
+
+    def take(self, indices: ArrayLike) -> Draws:
+        """Return the draws at `indices`, uniforms included."""
+        at = np.asarray(indices)
+        return Draws(
+            log_p=self.log_p[at],
+            log_q=self.log_q[at],
+            log_u=self.log_u[at],
+            items=None if self.items is None else take(self.items, at),
+            log_base=None if self.log_base is None else self.log_base[at],
+            features={name: column[at] for name, column in self.features.items()},
+            seed=self.seed,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Draws]) -> Draws:
+        """Join draws that have the same columns."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        return cls(
+            log_p=np.concatenate([part.log_p for part in parts]),
+            log_q=np.concatenate([part.log_q for part in parts]),
+            log_u=np.concatenate([part.log_u for part in parts]),
+            items=None if first.items is None else concatenate([part.items for part in parts]),
+            log_base=_join([part.log_base for part in parts]),
+            features={
+                name: np.concatenate([part.features[name] for part in parts])
+                for name in first.features
+            },
+            seed=first.seed,
+        )
+
+    def __repr__(self) -> str:
+        possible = int((self.log_p > -np.inf).sum())
+        return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {self.seed}>"
+
+
+def draw(
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: Seed = None,
+    batch_size: int | None = None,
+    progress: Progress = False,
+) -> Draws:
+    """Propose n items from q and score them under P.
+
+    Parameters
+    ----------
+    target : Target
+        P: has ``log_score(items)``, or is a callable that does the same.
+    proposal : Proposal
+        q: has ``sample(n, rng)`` and ``log_prob(items)``.
+    n : int
+        How many draws.
+    seed : int, numpy Generator or None
+        Draw i depends on (seed, i) only.
+    batch_size : int, optional
+        How many items the target scores at once; changes no draw.
+    progress : bool or callable
+        True shows a line on stderr; a callable is called with (done, n, proposed).
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> import quasir as qr
+    >>> draws = qr.draw(qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10)),
+    ...                 1000, seed=0)
+    >>> len(draws.accepted(beta=2)) > len(draws.accepted(beta=3))
+    True
+    """
+    check_count("n", n)
+    if batch_size is not None:
+        check_count("batch_size", batch_size)
+    root, parts = root_seed(seed), []
+    report = progress_of(progress, "drawn")
+    for block in range(0, -(-n // BLOCK), AT_ONCE):
+        parts.append(draw_blocks(target, proposal, root, block, AT_ONCE, n, batch_size))
+        done = min(n, (block + AT_ONCE) * BLOCK)
+        report(done, n, done)
+    return Draws.concatenate(parts)
+
+
+def draw_blocks(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    first: int,
+    blocks: int,
+    stop: int | None = None,
+    batch_size: int | None = None,
+) -> Draws:
+    """Return the draws of blocks first, first + 1, ..., none at or past draw number `stop`."""
+    last = first + blocks if stop is None else min(first + blocks, -(-stop // BLOCK))
+    batches = []
+    for block in range(first, last):
+        n = BLOCK if stop is None else min(BLOCK, stop - block * BLOCK)
+        # A short block is a whole one, cut, unless the proposal vouches for its prefix.
+        asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
+        batch = propose(proposal, asked, block_rng(seed, block))
+        if n < asked:
+            batch = Batch(take(batch.items, np.arange(n)), batch.log_q[:n])
+        batches.append(batch)
+    items = concatenate([batch.items for batch in batches])
+    log_q = np.concatenate([batch.log_q for batch in batches])
+    log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
+    log_p = score(target, items, batch_size)
+    return Draws(log_p, log_q, log_u[: len(log_q)], items, seed=seed)
+
+
+def _feature(name: str, column: ArrayLike) -> Array:
+    array = np.asarray(column)
+    values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        raise InputError(f"feature {name!r} is {values[i]} at draw {i}; it must be finite.")
+    return values if array.dtype != bool else array
+
+
+def _length(column: Any) -> int:
+    return len(column) if hasattr(column, "__len__") else np.size(column)
+
+
+def _join(parts: Sequence[Array | None]) -> Array | None:
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if present else None

@@ -1,0 +1,67 @@
+"""The errors quasir raises: all are children of `QuasirError`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quasir.certificate import Certificate
+    from quasir.samplers.samples import Samples
+
+__all__ = [
+    "BudgetExceeded",
+    "InputError",
+    "QuasirError",
+    "QuasirWarning",
+    "RatioExceeded",
+    "ScoreError",
+    "Unreachable",
+]
+
+
+class QuasirError(Exception):
+    """The root of every error of this package."""
+
+
+class InputError(QuasirError, ValueError):
+    """An argument that cannot be used; the message names it and the remedy."""
+
+
+class ScoreError(QuasirError, ValueError):
+    """A target or a proposal gave scores that no distribution can have."""
+
+
+class RatioExceeded(QuasirError):
+    """Rejection sampling met an item whose ratio P(x)/q(x) is above beta."""
+
+
+class Unreachable(QuasirError):
+    """No beta that these draws can vouch for meets the wish.
+
+    Attributes
+    ----------
+    best : Certificate or None
+        The closest that the draws can vouch for.
+    """
+
+    def __init__(self, message: str, best: Certificate | None = None) -> None:
+        super().__init__(message)
+        self.best = best
+
+
+class BudgetExceeded(QuasirError):
+    """The budget of proposals ran out before all samples were found.
+
+    Attributes
+    ----------
+    samples : Samples
+        Those found so far; nothing is lost.
+    """
+
+    def __init__(self, message: str, samples: Samples) -> None:
+        super().__init__(message)
+        self.samples = samples
+
+
+class QuasirWarning(UserWarning):
+    """Something the user should know of while a call goes on."""

@@ -1,0 +1,64 @@
+"""Numbers that a user gives, checked; beta is carried as log beta, since e^800 is no float."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quasir.errors import InputError
+
+__all__ = ["as_log_beta", "as_rate", "check_count", "number"]
+
+
+def number(name: str, value: Any) -> float:
+    """Return a number as a float; anything else, NaN included, is refused by its name."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise InputError(f"{name} is {value!r}, but must be a number.")
+    if math.isnan(value):
+        raise InputError(f"{name} is NaN, but must be a number.")
+    return float(value)
+
+
+def check_count(name: str, n: Any) -> None:
+    """Refuse a number of things that is not a whole number above 0."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n <= 0:
+        raise InputError(f"{name} is {n!r}, but must be a whole number above 0.")
+
+
+def as_rate(rate: Any) -> float:
+    """Return an acceptance rate, which is in (0, 1]."""
+    value = number("acceptance_rate", rate)
+    if not 0 < value <= 1:
+        raise InputError(
+            f"acceptance_rate is {rate!r}, but must be above 0 and at most 1: "
+            "the share of proposals to keep."
+        )
+    return value
+
+
+def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> float:
+    """Return log beta from exactly one of the two.
+
+    Examples
+    --------
+    >>> as_log_beta(beta=1.0), as_log_beta(log_beta=800)
+    (0.0, 800.0)
+    """
+    if (beta is None) == (log_beta is None):
+        raise InputError(
+            f"beta={beta!r} and log_beta={log_beta!r} were given: give exactly one of them."
+        )
+    if log_beta is not None:
+        level = number("log_beta", log_beta)
+        if math.isinf(level):
+            raise InputError(f"log_beta is {log_beta!r}, but must be finite.")
+        return level
+    level = number("beta", beta)
+    if level <= 0 or level == math.inf:
+        raise InputError(
+            f"beta is {beta!r}, but must be above 0 and finite (Algorithm 1). "
+            "Where it is out of a float's range, give log_beta instead."
+        )
+    return math.log(level)

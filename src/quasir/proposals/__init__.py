@@ -1,0 +1,6 @@
+"""Proposals: distributions that can be drawn from and scored."""
+
+from quasir.proposals.from_scipy import ScipyDistribution, from_scipy
+from quasir.proposals.table import Table
+
+__all__ = ["ScipyDistribution", "Table", "from_scipy"]

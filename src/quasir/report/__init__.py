@@ -1,0 +1,1 @@
+"""Showing results: tables and figures."""

@@ -1,0 +1,61 @@
+"""What a sampler returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from quasir.certificate import level_text
+from quasir.typing import Array, Items
+
+__all__ = ["Samples"]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Accepted items, in the order they were drawn.
+
+    Attributes
+    ----------
+    items : column of items
+    log_p_beta : array
+        log p_beta(x), Eq. 1: normalised by `log_z_beta`.
+    log_p, log_q : array
+        Unnormalised log P(x), and log q(x).
+    log_beta : float
+        The level they were accepted at.
+    log_z_beta : float
+        Log of Z_beta: exact where the proposal's support can be listed, else estimated.
+    proposals : int
+        How many were proposed to find them.
+    doubts : tuple of str
+        What should be known of them.
+    """
+
+    items: Items
+    log_p_beta: Array
+    log_p: Array
+    log_q: Array
+    log_beta: float
+    log_z_beta: float
+    proposals: int
+    doubts: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.log_q)
+
+    @property
+    def beta(self) -> float:
+        """The level; where it is out of a float's range, see `log_beta`."""
+        return math.exp(self.log_beta) if self.log_beta < 709.7 else math.inf
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Samples per proposal."""
+        return len(self) / self.proposals if self.proposals else math.nan
+
+    def __repr__(self) -> str:
+        return (
+            f"<Samples: {len(self):,} accepted of {self.proposals:,} proposed at beta = "
+            f"{level_text(self.log_beta)}>"
+        )

@@ -1,0 +1,96 @@
+"""Finding the beta that meets a wish, exactly, on the sorted ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from quasir.ratios import SortedRatios
+from quasir.tail import Tail
+from quasir.typing import Array
+
+__all__ = ["ENOUGH_ABOVE", "largest_accepting", "smallest_meeting", "what_it_takes"]
+
+ENOUGH_ABOVE = 10
+"""A level is within reach of the draws if it is at most the tenth largest ratio."""
+
+
+def largest_accepting(ratios: SortedRatios, rate: float) -> float | None:
+    """Return the largest log beta with an acceptance rate of at least `rate`, or None.
+
+    AR = (sum over L of w/beta + |H|)/N (Eq. 2) falls with beta. Between two neighbouring
+    ratios only beta varies, so there the solution is beta = sum over L of w/(N rate - |H|).
+    """
+    n, size = ratios.n, ratios.n_possible
+    if size == 0 or size < rate * n * (1 - 1e-12):
+        return None
+
+    def accepts(i: int) -> bool:
+        s = ratios.at(ratios.log_w[i : i + 1])
+        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - ratios.log_w[i]))
+        return low + float(s.n_high[0]) >= rate * n
+
+    first, last = -1, size  # accepts(first), not accepts(last)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if accepts(middle) else (first, middle)
+    if first < 0:
+        return float(ratios.log_w[0])
+    s = ratios.at(ratios.log_w[first : first + 1])
+    room = rate * n - float(s.n_high[0])
+    if room <= 0:
+        return float(ratios.log_w[first])
+    solved = float(s.log_unit[0] + np.log(s.low[0, 0]) - np.log(room))
+    upper = float(ratios.log_w[last]) if last < size else np.inf
+    return min(max(solved, float(ratios.log_w[first])), upper)
+
+
+def smallest_meeting(
+    ratios: SortedRatios, estimated: Callable[[Array], Array], wanted: float
+) -> float | None:
+    """Return the smallest log beta at which an estimate that falls with beta is met, or None.
+
+    None where that is past the `ENOUGH_ABOVE`-th largest ratio.
+    """
+    size = ratios.n_possible
+
+    def meets(log_beta: float) -> bool:
+        return bool(estimated(np.array([log_beta]))[0] <= wanted)
+
+    first, last = -1, size - ENOUGH_ABOVE
+    if last < 0 or not meets(float(ratios.log_w[last])):
+        return None
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if meets(float(ratios.log_w[middle])) else (middle, last)
+    high = float(ratios.log_w[last])
+    if first < 0:
+        return high
+    low = float(ratios.log_w[first])
+    for _ in range(200):
+        middle_beta = (low + high) / 2
+        if not low < middle_beta < high:
+            break
+        low, high = (low, middle_beta) if meets(middle_beta) else (middle_beta, high)
+    return high
+
+
+def what_it_takes(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:
+    """Say how many draws would show the wish met, by the fitted tail, or None."""
+    if not tail.fitted or tail.k >= 1:
+        return None
+    which = {"tvd_bound": 1, "tvd": 2, "kl": 3}[name]
+    reach = tail.log_max + np.linspace(0.0, 25.0, 2501)
+    beyond = np.array([tail.above(log_beta) for log_beta in reach])
+    unit = math.exp(tail.log_max - log_z)
+    meets = np.flatnonzero((beyond[:, which] * unit <= wanted) & (beyond[:, 0] > 0))
+    if not len(meets):
+        return None
+    draws = max(ENOUGH_ABOVE / beyond[meets[0], 0], 2 * tail.n)
+    rate = math.exp(min(log_z - reach[meets[0]], 0.0))
+    return (
+        f"By the tail fitted to the largest ratios (Pareto k = {tail.k:.2f}), about {draws:.1e} "
+        f"draws would show it, at an acceptance rate near {rate:.1e}."
+    )

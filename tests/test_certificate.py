@@ -1,0 +1,202 @@
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import quasir as qr
+
+TARGET = qr.from_scipy(stats.poisson(11))
+PROPOSAL = qr.from_scipy(stats.poisson(10))
+CURVE = qr.tradeoff(qr.draw(TARGET, PROPOSAL, 100_000, seed=0))
+
+
+def curve_of(log_w, **columns):
+    log_w = np.asarray(log_w, dtype=float)
+    return qr.tradeoff(qr.Draws.from_arrays(log_w, np.zeros_like(log_w), **columns))
+
+
+def test_a_good_certificate_has_no_doubts():
+    cert = CURVE.at(beta=2)
+    assert cert.doubts == []
+    assert cert.n == 100_000
+    # E[w]^2/E[w^2] is exp(-0.1): the chi-square distance of two Poissons is exp((11-10)^2/10) - 1
+    assert cert.ess == pytest.approx(np.exp(-0.1) * 100_000, rel=0.01)
+    assert cert.pareto_k < 0.7
+    assert cert.z.value == pytest.approx(1, abs=4 * cert.z.se)
+
+
+def test_beta_above_every_ratio():
+    cert = CURVE.at(beta=1000)
+    assert cert.tvd_bound.low == 0 < cert.tvd_bound.high < 0.01
+    assert 0 < cert.tvd.high <= cert.tvd_bound.high
+    assert cert.kl.high > 0
+    assert math.isnan(cert.tvd.se)
+    assert any("The tail has not been seen" in d and "generalised Pareto" in d for d in cert.doubts)
+    assert "0 on these draws" in str(cert)
+
+
+def test_the_upper_end_does_not_grow_with_beta():
+    ends = [CURVE.at(log_beta=b).tvd_bound.high for b in np.linspace(2, 20, 10)]
+    assert all(b <= a for a, b in itertools.pairwise(ends))
+
+
+def test_a_tail_too_heavy_to_extrapolate_gets_no_number():
+    rng = np.random.default_rng(0)
+    curve = curve_of(2.0 * rng.standard_exponential(5000))  # shape 2
+    assert curve.tail.k > 1
+    cert = curve.at(log_beta=curve.log_betas[-1] + 1)
+    assert (cert.tvd_bound.low, cert.tvd_bound.high) == (0, 1)
+    assert cert.to_dict()["kl"]["high"] is None
+    assert any("no number can be given" in d for d in cert.doubts)
+    assert any("Pareto k is" in d for d in cert.doubts)
+    assert any("ESS" in d for d in curve.doubts)
+
+
+def test_few_draws_above_beta_or_accepted():
+    rng = np.random.default_rng(0)
+    curve = curve_of(rng.normal(size=2000))
+    cert = curve.at(log_beta=2.8)
+    assert any("draws have a ratio above beta" in d for d in cert.doubts)
+    cert = curve.at(log_beta=6.0)
+    assert any("are accepted at beta" in d for d in cert.doubts)
+
+
+def test_no_draw_is_possible():
+    curve = curve_of(np.full(1000, -np.inf), features={"f": np.arange(1000) % 2 == 0})
+    cert = curve.at(beta=2)
+    assert cert.beta == pytest.approx(2)
+    assert "None of the 1,000 draws had P(x) > 0" in cert.doubts[0]
+    assert cert.acceptance_rate.low == cert.acceptance_rate.value == 0
+    assert cert.acceptance_rate.high == pytest.approx(3.7e-3, rel=0.01)
+    assert (cert.tvd.low, cert.tvd.high) == (0, 1)
+    assert math.isnan(cert.tvd.value)
+    assert curve.proposal.moments["f"].value == 0.5
+    assert "unknown" in str(curve)
+    with pytest.raises(qr.Unreachable, match="None of the"):
+        curve.at(tvd=0.1)
+    json.dumps(cert.to_dict(), allow_nan=False)
+
+
+def test_one_ratio_only():
+    """A pointwise constraint from its own base: every possible draw has the ratio 1."""
+    curve = curve_of(np.where(np.arange(1000) % 2, -np.inf, 0.0))
+    assert curve.tail.k == -math.inf
+    cert = curve.at(tvd=0.01)
+    assert cert.acceptance_rate.value == pytest.approx(0.5)
+    assert cert.tvd.value == 0 < cert.tvd.high < 0.01
+    assert curve.projection.tvd.high > 0
+    assert curve.proposal.tvd.value == pytest.approx(0.5)
+
+
+def test_one_draw():
+    cert = curve_of([0.3]).at(beta=1)
+    assert cert.acceptance_rate.value == 1
+    assert cert.doubts
+
+
+@pytest.mark.parametrize("wish", ["acceptance_rate", "tvd", "tvd_bound", "kl"])
+@pytest.mark.parametrize("wanted", [0.5, 0.1, 0.01])
+def test_at_finds_the_cheapest_beta(wish, wanted):
+    cert = CURVE.at(**{wish: wanted})
+    value = getattr(cert, wish).value
+    finer, coarser = (CURVE.at(log_beta=cert.log_beta + e) for e in (1e-6, -1e-6))
+    if wish == "acceptance_rate":
+        assert value >= wanted * (1 - 1e-12)
+        assert finer.acceptance_rate.value < wanted
+    else:
+        assert value <= wanted
+        lowest = cert.log_beta <= CURVE._evaluator.ratios.log_w[0]
+        assert lowest or getattr(coarser, wish).value > wanted
+    if wish != "tvd_bound" and not (wish in ("tvd", "kl") and wanted >= 0.1):
+        assert value == pytest.approx(wanted, rel=1e-9)
+
+
+def test_at_where_it_cannot_be_promised():
+    with pytest.raises(qr.Unreachable) as error:
+        CURVE.at(tvd=1e-9)
+    message = str(error.value)
+    assert "best these draws can vouch for is" in message
+    assert "draws would show it" in message
+    assert error.value.best.tvd.value > 1e-9
+    half = curve_of(np.where(np.arange(1000) % 2, -np.inf, 0.0))
+    with pytest.raises(qr.Unreachable, match=r"only 500 of 1,000 draws \(0.5\)"):
+        half.at(acceptance_rate=0.9)
+    with pytest.raises(qr.Unreachable, match="only 3 of 3 draws"):
+        curve_of([0.0, 0.5, 1.0]).at(tvd=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"beta": 1, "tvd": 0.1},
+        {"beta": 0},
+        {"beta": -1},
+        {"beta": math.inf},
+        {"beta": math.nan},
+        {"beta": "2"},
+        {"log_beta": math.inf},
+        {"acceptance_rate": 0},
+        {"acceptance_rate": 1.5},
+        {"tvd": -0.1},
+        {"tvd": 1.1},
+        {"kl": math.nan},
+    ],
+)
+def test_wishes_that_cannot_be_understood(wish):
+    with pytest.raises(qr.InputError):
+        CURVE.at(**wish)
+
+
+@pytest.mark.parametrize("betas", [[0.0], [-1.0], [math.inf], [math.nan], []])
+def test_betas_that_cannot_be_used(betas):
+    with pytest.raises(qr.InputError, match="betas"):
+        qr.tradeoff(qr.draw(TARGET, PROPOSAL, 10, seed=0), betas=betas)
+
+
+def test_to_dict_is_json_and_complete():
+    rng = np.random.default_rng(0)
+    curve = curve_of(
+        rng.normal(size=500), log_base=rng.normal(size=500), features={"f": rng.random(500) < 0.5}
+    )
+    d = json.loads(json.dumps(curve.at(beta=2).to_dict(), allow_nan=False))
+    assert set(d["tvd"]) == {"value", "se", "low", "high"}
+    assert {"acceptance_rate", "tvd_bound", "kl", "z", "z_beta", "kl_base", "doubts"} <= set(d)
+    assert d["moments"]["f"]["low"] < 0.5 < d["moments"]["f"]["high"]
+    assert d["pareto_k"] is not None
+
+
+def test_scaled_by_e800_the_level_is_kept_as_a_log():
+    curve = curve_of(np.random.default_rng(0).normal(size=1000) + 800)
+    cert = curve.at(log_beta=800.5)
+    assert cert.beta == math.inf
+    assert cert.z.value == math.inf
+    assert cert.log_z.value == pytest.approx(800.5, abs=0.2)
+    assert cert.to_dict()["z"]["value"] is None
+    assert "e^800.5" in str(cert)
+    small = curve_of(np.random.default_rng(0).normal(size=1000) - 800)
+    assert small.at(acceptance_rate=0.5).log_beta == pytest.approx(-799.3, abs=0.3)
+
+
+def test_curve_shows_itself():
+    text = str(CURVE)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "TVD bound" in text
+    assert "<table>" in CURVE._repr_html_()
+    assert "<table>" in CURVE.at(beta=2)._repr_html_()
+    frame = CURVE.to_frame()
+    assert len(frame) == len(CURVE) == 200
+    assert {"beta", "tvd", "tvd_se", "tvd_low", "tvd_high"} <= set(frame.columns)
+    assert len(list(CURVE)) == 200
+    figure = CURVE.plot()
+    assert [axes.get_xlabel() for axes in figure.axes] == ["Acceptance rate"] * 2
+    assert max(len(line) for line in str(CURVE.at(beta=1000)).splitlines()) <= 80
+
+
+def test_html_is_escaped():
+    rng = np.random.default_rng(0)
+    curve = curve_of(rng.normal(size=100), features={"<script>": rng.random(100) < 0.5})
+    assert "<script>" not in curve.at(beta=1)._repr_html_()

@@ -1,0 +1,102 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import quasir as qr
+from quasir.items import Coded
+
+
+def test_table_targets_and_proposals_with_different_supports():
+    target, proposal = qr.Table({"b": 2.0, "c": 1.0}), qr.Table({"a": 0.5, "b": 0.5})
+    draws = qr.draw(target, proposal, 2000, seed=0)
+    for i in range(20):
+        want = math.log(2.0) if draws.items[i] == "b" else -math.inf
+        assert draws.log_p[i] == want
+    assert draws.log_q == pytest.approx(math.log(0.5))
+    assert target.log_prob(["b", "z"]) == pytest.approx([math.log(2 / 3), -math.inf])
+    assert proposal.log_score(Coded(("b", "q"), np.array([1, 0]))).tolist() == [
+        -math.inf,
+        math.log(0.5),
+    ]
+
+
+def test_table_over_integers_gives_arrays():
+    table = qr.Table({3: 1, -7: 2, 100: 0})
+    items, log_q = table.sample(1000, np.random.default_rng(0))
+    assert items.dtype.kind == "i"
+    assert set(items.tolist()) == {3, -7}
+    np.testing.assert_allclose(log_q, table.log_prob(items))
+    assert table.log_prob(np.array([5, 100])).tolist() == [-math.inf, -math.inf]
+
+
+def test_table_never_draws_what_has_no_weight():
+    table = qr.Table({"a": 0.0, "b": 1e-300, "c": 0.0})
+    assert set(table.sample(5000, np.random.default_rng(0)).items) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({}, "empty"),
+        ({"a": 0}, "all weights"),
+        ({"a": -1}, "the weight of 'a' is -1"),
+        ({"a": math.nan}, "the weight of 'a' is nan"),
+        ({"a": "x"}, "the weight of 'a'"),
+    ],
+)
+def test_table_refuses(weights, message):
+    with pytest.raises(qr.InputError, match=message):
+        qr.Table(weights)
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        stats.poisson(10),
+        stats.binom(20, 0.3),
+        stats.geom(0.1, loc=-5),
+        stats.randint(-4, 9),
+        stats.nbinom(3, 0.01),
+        stats.zipf(1.5),
+        stats.randint(0, 10**9),
+        stats.rv_discrete(values=([0.5, 1.5], [0.25, 0.75]))(),
+    ],
+)
+def test_discrete_scipy_distributions(distribution):
+    ours = qr.from_scipy(distribution)
+    items, log_q = ours.sample(4000, np.random.default_rng(1))
+    assert len(items) == 4000
+    np.testing.assert_allclose(log_q, distribution.logpmf(items), rtol=1e-9)
+    np.testing.assert_array_equal(ours.log_score(items), ours.log_prob(items))
+    median = float(distribution.median())
+    below = float(distribution.cdf(median))
+    assert np.mean(items <= median) == pytest.approx(below, abs=0.05)
+
+
+def test_values_outside_the_table_are_asked_of_scipy():
+    ours = qr.from_scipy(stats.poisson(10))
+    items = np.array([-1, 0, 3, 500, 10_000])
+    np.testing.assert_allclose(ours.log_prob(items), stats.poisson(10).logpmf(items), rtol=1e-12)
+    np.testing.assert_allclose(ours.log_prob([2.0, 2.5]), stats.poisson(10).logpmf([2.0, 2.5]))
+
+
+def test_continuous_and_multivariate_distributions_work():
+    draws = qr.draw(qr.from_scipy(stats.norm(0, 1)), qr.from_scipy(stats.t(3)), 20_000, seed=0)
+    cert = qr.tradeoff(draws).at(beta=1.5)
+    assert cert.z.value == pytest.approx(1, abs=5 * cert.z.se)
+    rows = qr.draw(
+        qr.from_scipy(stats.multinomial(3, [0.5, 0.5])),
+        qr.from_scipy(stats.multinomial(3, [0.4, 0.6])),
+        1000,
+        seed=0,
+    )
+    assert rows.items.shape == (1000, 2)
+    assert rows.items[0].sum() == 3
+
+
+def test_from_scipy_refuses_what_is_not_frozen():
+    for wrong in (3, "poisson", np.random.default_rng(0)):
+        with pytest.raises(qr.InputError, match="frozen scipy distribution"):
+            qr.from_scipy(wrong)
