@@ -1,6 +1,8 @@
 """Print the benchmark table: `make bench`, on a machine that does nothing else."""
 
-from benchmarks import core, show
+from itertools import chain
+
+from benchmarks import core, show, targets
 
 if __name__ == "__main__":
-    show.table(core.rows())
+    show.table(chain(core.rows(), targets.rows()))

@@ -9,10 +9,14 @@
 100
 """
 
+from quasir import features
 from quasir.certificate import Certificate
+from quasir.constrain import constrain
 from quasir.draws import Draws, draw
 from quasir.errors import (
     BudgetExceeded,
+    FeatureError,
+    Infeasible,
     InputError,
     QuasirError,
     QuasirWarning,
@@ -21,8 +25,10 @@ from quasir.errors import (
     Unreachable,
 )
 from quasir.estimate import Estimate
+from quasir.features import Feature
 from quasir.proposals import Table, from_scipy
 from quasir.samplers import QRS, RS, IncrementalQRS, Samples
+from quasir.target import Conditional, Product, reward, tilt
 from quasir.tradeoff import Curve, tradeoff
 from quasir.typing import Batch, Proposal, Target
 
@@ -34,11 +40,16 @@ __all__ = [
     "Batch",
     "BudgetExceeded",
     "Certificate",
+    "Conditional",
     "Curve",
     "Draws",
     "Estimate",
+    "Feature",
+    "FeatureError",
     "IncrementalQRS",
+    "Infeasible",
     "InputError",
+    "Product",
     "Proposal",
     "QuasirError",
     "QuasirWarning",
@@ -48,7 +59,11 @@ __all__ = [
     "Table",
     "Target",
     "Unreachable",
+    "constrain",
     "draw",
+    "features",
     "from_scipy",
+    "reward",
+    "tilt",
     "tradeoff",
 ]

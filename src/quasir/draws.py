@@ -20,6 +20,7 @@ from quasir.items import as_items, concatenate, take
 from quasir.levels import as_log_beta, check_count
 from quasir.progress import Progress, progress_of
 from quasir.scoring import check_drawn, check_log_scores, propose, score
+from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
 
 __all__ = ["Draws", "draw", "draw_blocks"]
@@ -43,9 +44,11 @@ class Draws:
     log_base : array of float64, or None
         log a(x) of the base model; not needed (NaN) where P(x) = 0.
     features : dict of arrays
-        A column for each feature.
+        A column for each feature, of booleans or float64.
     seed : int
         What the draws, or at least their uniforms, were seeded with.
+    spared : int
+        Items that the base did not have to score: impossible already, or drawn from it.
     """
 
     log_p: Array
@@ -53,8 +56,9 @@ class Draws:
     log_u: Array
     items: Items = None
     log_base: Array | None = None
-    features: Mapping[str, Array] = field(default_factory=dict)
+    features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seed: int = 0
+    spared: int = 0
 
     @classmethod
     def from_arrays(
@@ -163,6 +167,7 @@ class Draws:
                 for name in first.features
             },
             seed=first.seed,
+            spared=sum(part.spared for part in parts),
         )
 
     def __repr__(self) -> str:
@@ -239,11 +244,25 @@ def draw_blocks(
     items = concatenate([batch.items for batch in batches])
     log_q = np.concatenate([batch.log_q for batch in batches])
     log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
-    log_p = score(target, items, batch_size)
-    return Draws(log_p, log_q, log_u[: len(log_q)], items, seed=seed)
+    log_u = log_u[: len(log_q)]
+    if not isinstance(target, Product):
+        return Draws(score(target, items, batch_size), log_q, log_u, items, seed=seed)
+    # What was drawn from the base itself has been scored by it.
+    known = log_q if proposal is target.base else None
+    scores = target.scores(items, log_base=known, batch_size=batch_size)
+    return Draws(
+        check_log_scores(scores.log_p, items, repr(target)),
+        log_q,
+        log_u,
+        items,
+        scores.log_base,
+        scores.features,
+        seed,
+        scores.spared,
+    )
 
 
-def _feature(name: str, column: ArrayLike) -> Array:
+def _feature(name: str, column: ArrayLike) -> NDArray[Any]:
     array = np.asarray(column)
     values = array.astype(np.float64)
     if not np.isfinite(values).all():

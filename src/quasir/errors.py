@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetExceeded",
+    "FeatureError",
+    "Infeasible",
     "InputError",
     "QuasirError",
     "QuasirWarning",
@@ -65,3 +67,11 @@ class BudgetExceeded(QuasirError):
 
 class QuasirWarning(UserWarning):
     """Something the user should know of while a call goes on."""
+
+
+class FeatureError(QuasirError, ValueError):
+    """A feature's function failed, or gave what no feature can be; the message names it."""
+
+
+class Infeasible(QuasirError):
+    """A wish that no target can meet, or that too few draws stand behind."""

@@ -37,18 +37,20 @@ class Evaluator:
         self.n = len(draws)
         self._draws = draws
         self.names = list(draws.features)
-        self._boolean = [draws.features[name].dtype == bool for name in self.names]
-        # A feature far from 0 would lose digits in its variance; its mean is put back after.
-        self._shift = [
-            0.0 if is_boolean else float(draws.features[name].mean())
-            for name, is_boolean in zip(self.names, self._boolean, strict=True)
-        ]
-        low: list[Array] = [
-            draws.features[name] - shift
-            for name, shift in zip(self.names, self._shift, strict=True)
-        ]
-        high = list(low)
         log_ratio = draws.log_ratio
+        possible = log_ratio > -np.inf
+        low: list[Array] = []
+        self._boolean, self._shift = [], []
+        for name in self.names:
+            column = np.asarray(draws.features[name], np.float64)
+            seen = column[possible]
+            is_boolean = bool(((seen == 0) | (seen == 1)).all())
+            # A feature far from 0 would lose digits in its variance; its mean is put back after.
+            shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
+            self._boolean.append(is_boolean)
+            self._shift.append(shift)
+            low.append(column - shift)
+        high = list(low)
         if draws.log_base is not None:
             with np.errstate(invalid="ignore"):
                 low.append(draws.log_p - draws.log_base - log_ratio.max())

@@ -107,6 +107,7 @@ def _symmetric(raw: tuple[Array, Array], low: float = -math.inf) -> Estimate:
 def _proportion(raw: tuple[Array, Array], kish: Array, n: int) -> Estimate:
     """Wilson's interval at the effective number of draws that the standard error implies."""
     value, se = np.clip(raw[0], 0.0, 1.0), raw[1]
+    value = np.where(se == 0, np.rint(value), value)  # always, or never, but for rounding
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         effective = np.where(se > 0, value * (1 - value) / se**2, kish)
     effective = np.minimum(np.where(effective > 0, effective, kish), n)

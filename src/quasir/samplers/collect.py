@@ -67,6 +67,7 @@ class Collected:
             self.log_beta,
             log_z_beta,
             self.proposals,
+            features=draws.features,
         )
 
 

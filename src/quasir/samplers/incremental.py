@@ -132,6 +132,7 @@ class IncrementalQRS:
             log_z_beta,
             best.proposals,
             tuple(doubts),
+            draws.features,
         )
 
 

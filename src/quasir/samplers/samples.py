@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
 
 from quasir.certificate import level_text
 from quasir.typing import Array, Items
@@ -28,6 +32,8 @@ class Samples:
         Log of Z_beta: exact where the proposal's support can be listed, else estimated.
     proposals : int
         How many were proposed to find them.
+    features : dict of arrays
+        A column for each feature of the target.
     doubts : tuple of str
         What should be known of them.
     """
@@ -40,6 +46,7 @@ class Samples:
     log_z_beta: float
     proposals: int
     doubts: tuple[str, ...] = ()
+    features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.log_q)

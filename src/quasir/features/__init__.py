@@ -1,0 +1,60 @@
+"""Features: named functions of an item, to constrain, to tilt, and to measure.
+
+`science`, `sports` and `female` are the paper's own (section 3.2.2), with the word lists of
+Khalifa et al. (2021).
+"""
+
+from quasir.features.feature import Feature, text_of
+from quasir.features.length import length
+from quasir.features.patterns import contains, regex, words
+from quasir.features.pronouns import PRONOUNS, pronouns
+from quasir.features.similarity import similarity
+
+__all__ = [
+    "NAMED",
+    "PRONOUNS",
+    "SCIENCE",
+    "SPORTS",
+    "Feature",
+    "contains",
+    "female",
+    "length",
+    "pronouns",
+    "regex",
+    "science",
+    "similarity",
+    "sports",
+    "text_of",
+    "words",
+]
+
+SCIENCE = (
+    "scientist",
+    "sociologist",
+    "philosopher",
+    "inventor",
+    "student",
+    "astronomer",
+    "historian",
+    "academic",
+    "researcher",
+    "chemist",
+)
+SPORTS = (
+    "footballer",
+    "trainer",
+    "player",
+    "swimmer",
+    "cyclist",
+    "athlete",
+    "wrestler",
+    "golfer",
+    "cricketer",
+)
+
+science = words(SCIENCE, name="science")
+sports = words(SPORTS, name="sports")
+female = pronouns("female")
+
+NAMED = {feature.name: feature for feature in (science, sports, female)}
+"""The features that a recipe can name."""

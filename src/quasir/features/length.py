@@ -1,0 +1,37 @@
+"""How long a text is."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from quasir.errors import InputError
+from quasir.features.feature import Feature, text_of
+
+__all__ = ["length"]
+
+
+def length(
+    unit: Literal["characters", "words", "tokens"] = "words", name: str | None = None
+) -> Feature:
+    """Return the number of characters, of words between spaces, or of a model's tokens.
+
+    Examples
+    --------
+    >>> length()(["two words"])
+    array([2.])
+    """
+    counts = {
+        "characters": lambda item: len(text_of(item)),
+        "words": lambda item: len(text_of(item).split()),
+        "tokens": _tokens,
+    }
+    if unit not in counts:
+        raise InputError(f"unit is {unit!r}, but must be one of {sorted(counts)}.")
+    return Feature(name or f"length in {unit}", counts[unit])
+
+
+def _tokens(item: Any) -> int:
+    try:
+        return len(item.token_ids)
+    except AttributeError:
+        raise InputError("only texts that a language model drew have token_ids.") from None

@@ -1,0 +1,55 @@
+"""Whom a text is about, by its pronouns."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from quasir.errors import InputError
+from quasir.features.feature import Feature, text_of
+from quasir.features.patterns import whole_words
+
+__all__ = ["PRONOUNS", "pronouns"]
+
+PRONOUNS = {"male": ("he", "him", "himself"), "female": ("she", "her", "herself")}
+"""The lists of Khalifa et al. (2021), which the paper follows."""
+
+
+def pronouns(
+    gender: Literal["female", "male"],
+    case: Literal["any", "lower"] = "any",
+    name: str | None = None,
+) -> Feature:
+    """Return whether the pronouns of this gender outnumber those of the other.
+
+    Parameters
+    ----------
+    gender : {"female", "male"}
+    case : {"any", "lower"}
+        "lower" counts lower-case pronouns alone, as the original code did; a sentence's first
+        "She" then does not count. The paper's own figure colours it, so "any" is the default.
+    name : str, optional
+        By default the gender.
+
+    Examples
+    --------
+    >>> texts = ["She is a chemist.", "He met her.", "They met."]
+    >>> pronouns("female")(texts), pronouns("female", case="lower")(texts)
+    (array([ True, False, False]), array([False,  True, False]))
+    """
+    if gender not in PRONOUNS:
+        raise InputError(f"gender is {gender!r}, but must be one of {sorted(PRONOUNS)}.")
+    if case not in ("any", "lower"):
+        raise InputError(f"case is {case!r}, but must be 'any' or 'lower'.")
+    other = "male" if gender == "female" else "female"
+    flags = re.IGNORECASE if case == "any" else 0
+    ours, theirs = (re.compile(whole_words(PRONOUNS[g]), flags) for g in (gender, other))
+
+    def outnumber(item: Any) -> bool:
+        text = text_of(item)
+        return len(ours.findall(text)) > len(theirs.findall(text))
+
+    def spans(text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in ours.finditer(text)]
+
+    return Feature(name or gender, outnumber, spans=spans)

@@ -1,0 +1,85 @@
+"""How close a text is to a given one, by sentence embeddings (section 3.3 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quasir.errors import InputError
+from quasir.features.feature import Feature, text_of
+from quasir.typing import Array, Items
+
+__all__ = ["similarity"]
+
+Embed = Callable[[list[str]], Any]
+MODEL = "sentence-transformers/all-mpnet-base-v2"
+"""The paper's embedding model."""
+
+
+def similarity(
+    text: str, above: float | None = None, embed: Embed | None = None, name: str | None = None
+) -> Feature:
+    """Return the cosine of a text's embedding and the given text's, or whether it is above.
+
+    Parameters
+    ----------
+    text : str
+        The text to be close to.
+    above : float, optional
+        Makes the feature boolean: whether the cosine is above this (the paper: 0.95).
+    embed : callable, optional
+        From a list of texts to an array of their embeddings, one a row. By default the paper's
+        model through sentence-transformers, from the extra ``text``, loaded when first asked.
+    name : str, optional
+
+    Examples
+    --------
+    >>> def embed(texts):
+    ...     return [[text.count("a"), text.count("b"), 1] for text in texts]
+    >>> similarity("ab", embed=embed)(["ba", "bbb"]).round(2)
+    array([1.  , 0.73])
+    """
+    if above is not None and not -1 <= above <= 1:
+        raise InputError(f"above is {above!r}, but a cosine is between -1 and 1.")
+    ask = embed or _SentenceTransformer()
+    own: list[Array] = []
+
+    def cosine(items: Items) -> Any:
+        if not own:
+            own.append(_unit(ask([text]))[0])
+        cosines = _unit(ask([text_of(item) for item in items])) @ own[0]
+        return cosines if above is None else cosines > above
+
+    shown = text if len(text) <= 40 else text[:37] + "..."
+    limit = "" if above is None else f" above {above:g}"
+    return Feature(name or f"similar to {shown!r}{limit}", cosine, batched=True, expensive=True)
+
+
+def _unit(rows: Any) -> Array:
+    """Return rows of length 1."""
+    array = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    norm = np.linalg.norm(array, axis=1, keepdims=True)
+    return array / np.where(norm > 0, norm, 1.0)
+
+
+class _SentenceTransformer:
+    """The default embedding, loaded when first asked."""
+
+    def __init__(self, model: str = MODEL) -> None:
+        self.model = model
+        self._loaded: Any = None
+
+    def __call__(self, texts: list[str]) -> Any:
+        if self._loaded is None:
+            try:
+                from sentence_transformers import SentenceTransformer
+            except ImportError as error:
+                raise InputError(
+                    "similarity's default embedding needs sentence-transformers "
+                    "(pip install 'quasir[text]'); or pass embed=, a function from a list of "
+                    "texts to an array."
+                ) from error
+            self._loaded = SentenceTransformer(self.model)
+        return self._loaded.encode(texts, convert_to_numpy=True, show_progress_bar=False)

@@ -1,0 +1,205 @@
+"""Wishes on bases small enough to enumerate."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+import quasir as qr
+
+RNG = np.random.default_rng(0)
+SIZE = 50
+COUNTS = RNG.integers(1, 60, SIZE)
+A = COUNTS / COUNTS.sum()
+BASE = qr.Table(dict(enumerate(A)))
+FLAGS = {name: RNG.random(SIZE) < share for name, share in (("x", 0.3), ("y", 0.5), ("z", 0.2))}
+LEVEL = RNG.normal(10, 4, SIZE)
+
+
+def column(name, values):
+    return qr.Feature(name, lambda items: values[np.asarray(items)], batched=True)
+
+
+X, Y, Z = (column(name, values) for name, values in FLAGS.items())
+SIZE_OF = column("level", LEVEL)
+
+
+def whole():
+    """Draws that hold each item exactly in proportion to the base."""
+    code = np.repeat(np.arange(SIZE), COUNTS)
+    log_a = np.log(A)[code]
+    return qr.Draws.from_arrays(log_a, log_a, items=code, log_base=log_a)
+
+
+def law(target):
+    weights = np.exp(target.log_score(np.arange(SIZE)))
+    return weights / weights.sum()
+
+
+def test_a_mixed_wish_is_met_exactly():
+    draws = qr.Draws.concatenate([whole()] * 3)
+    target = qr.constrain(BASE, {X: 1.0, Y: 0.7, SIZE_OF: 11.0}, draws=draws)
+    p = law(target)
+    assert (p[~FLAGS["x"]] == 0).all()
+    assert p @ FLAGS["y"] == pytest.approx(0.7, abs=1e-8)
+    assert p @ LEVEL == pytest.approx(11.0, abs=1e-8)
+    assert target.achieved["x"].value == 1
+    assert target.achieved["x"].se == 0
+    assert target.achieved["y"].value == pytest.approx(0.7, abs=1e-8)
+    assert set(target.coefficients) == {"y", "level"}
+
+
+def test_lambda_against_the_exact_solution():
+    target = qr.constrain(BASE, {Y: 0.3, Z: 0.45}, draws=qr.Draws.concatenate([whole()] * 2))
+
+    def moments(coefficients):
+        p = A * np.exp(coefficients[0] * FLAGS["y"] + coefficients[1] * FLAGS["z"])
+        p = p / p.sum()
+        return [p @ FLAGS["y"] - 0.3, p @ FLAGS["z"] - 0.45]
+
+    exact = optimize.root(moments, [0.0, 0.0], tol=1e-14).x
+    assert list(target.coefficients.values()) == pytest.approx(exact, abs=1e-7)
+
+
+def test_pointwise_at_zero():
+    target = qr.constrain(BASE, {X: 0.0, Y: 0.5}, draws=qr.Draws.concatenate([whole()] * 3))
+    p = law(target)
+    assert p @ FLAGS["x"] == 0
+    assert p @ FLAGS["y"] == pytest.approx(0.5, abs=1e-8)
+    fresh = target.check(20_000, seed=1)
+    assert fresh["x"].value == 0
+    assert fresh["y"].low <= 0.5 <= fresh["y"].high
+
+
+def test_kl_to_the_base_is_the_least_there_is():
+    """Against scipy's solver over all distributions on the 50 items with these moments."""
+    target = qr.constrain(
+        BASE, {Y: 0.7, SIZE_OF: 11.5}, draws=whole().take(np.tile(np.arange(COUNTS.sum()), 3))
+    )
+    p = law(target)
+    ours = float(p @ np.log(p / A))
+    limits = [
+        {"type": "eq", "fun": lambda r: r.sum() - 1},
+        {"type": "eq", "fun": lambda r: r @ FLAGS["y"] - 0.7},
+        {"type": "eq", "fun": lambda r: r @ LEVEL - 11.5},
+    ]
+    solved = optimize.minimize(
+        lambda r: float(r @ np.log(r / A)),
+        A,
+        jac=lambda r: np.log(r / A) + 1,
+        bounds=[(1e-12, 1)] * SIZE,
+        constraints=limits,
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-14},
+    )
+    assert solved.success
+    assert ours == pytest.approx(solved.fun, abs=1e-7)
+    other = 0.5 * p + 0.5 * A  # another law, with other moments, must not be mistaken for it
+    assert abs(other @ FLAGS["y"] - 0.7) > 1e-3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95))
+def test_moments_that_can_be_had_are_had(y, z):
+    draws = qr.Draws.concatenate([whole()] * 40)
+    p = law(qr.constrain(BASE, {Y: y, Z: z}, draws=draws))
+    assert p @ FLAGS["y"] == pytest.approx(y, abs=1e-8)
+    assert p @ FLAGS["z"] == pytest.approx(z, abs=1e-8)
+
+
+def test_draws_from_a_proposal_are_weighted():
+    flat = qr.Table(dict.fromkeys(range(SIZE), 1 / SIZE))
+    target = qr.constrain(BASE, {Y: 0.7}, n=100_000, seed=0, proposal=flat)
+    from_base = qr.constrain(BASE, {Y: 0.7}, n=100_000, seed=1)
+    for t in (target, from_base):
+        part = t.achieved["y"]
+        assert 0 < part.se < 0.01
+        assert law(t) @ FLAGS["y"] == pytest.approx(0.7, abs=4 * part.se)
+
+
+def test_the_standard_error_covers_the_true_moment():
+    inside = 0
+    for seed in range(300):
+        part = (target := qr.constrain(BASE, {Y: 0.7}, n=2000, seed=seed)).achieved["y"]
+        inside += part.low <= law(target) @ FLAGS["y"] <= part.high
+    assert 0.92 <= inside / 300 <= 0.98
+
+
+def test_the_wish_is_told():
+    target = qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=20_000, seed=0)
+    text = str(target)
+    assert "pointwise" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert f"{target.coefficients['y']:.4f}" in text
+
+
+NEVER = column("never", np.zeros(SIZE, dtype=bool))
+ALWAYS = column("always", np.ones(SIZE, dtype=bool))
+SUB = column("sub", FLAGS["x"] & FLAGS["y"])
+NOT_X = column("not x", ~FLAGS["x"])
+FLAT = column("flat", np.full(SIZE, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({NEVER: 1.0}, "'never' fired for none of 20,000 draws"),
+        ({ALWAYS: 0.0}, "'always' fired for all of 20,000 draws"),
+        ({NEVER: 0.5}, "'never' never fires"),
+        ({ALWAYS: 0.5}, "'always' always fires"),
+        ({Y: 1.5}, "between 0 and 1, not 1.5"),
+        ({SIZE_OF: 100.0}, "outside what was seen"),
+        ({FLAT: 2.0}, "is 3 in all"),
+        ({X: 1.0, NOT_X: 1.0}, "hold together for none"),
+        ({X: 1.0, NOT_X: 0.5}, "'not x' never fires in the"),
+        ({X: 0.3, NOT_X: 0.5}, "contradict each other"),
+        ({X: 0.4, SUB: 0.6}, "contradict each other"),
+        ({X: 0.5, SUB: 0.5}, "on that edge"),
+    ],
+)
+def test_infeasible_wishes(wishes, message):
+    with pytest.raises(qr.Infeasible) as error:
+        qr.constrain(BASE, wishes, n=20_000, seed=0)
+    assert message in str(error.value)
+
+
+def test_a_contradiction_is_explained():
+    with pytest.raises(qr.Infeasible) as error:
+        qr.constrain(BASE, {X: 0.4, SUB: 0.6}, n=20_000, seed=0)
+    assert "sub" in str(error.value)
+    assert "the wish needs a mean of 0.2, which is past that edge" in str(error.value)
+
+
+def test_too_few_draws_to_trust_lambda():
+    with pytest.raises(qr.Infeasible, match=r"About [\d,]+ more draws are needed"):
+        qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=200, seed=0)
+    # A pointwise wish alone has nothing to fit.
+    assert qr.constrain(BASE, {X: 1.0}, n=50, seed=0).coefficients == {}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: qr.constrain(BASE, {}),
+        lambda: qr.constrain(BASE, {"x": 1.0}),
+        lambda: qr.constrain(BASE, {X: math.nan}),
+        lambda: qr.constrain(BASE, {X: "half"}),
+        lambda: qr.constrain(BASE, {X: math.inf}),
+        lambda: qr.constrain(BASE, {X: 0.5}, draws=whole(), proposal=BASE),
+        lambda: qr.constrain(BASE, {X: 0.5}, draws=qr.Draws.from_arrays([0.0], [0.0])),
+    ],
+)
+def test_wishes_that_cannot_be_understood(call):
+    with pytest.raises(qr.InputError):
+        call()
+
+
+def test_mixed_wishes_stay_exact_in_the_samples():
+    """The public toolkit puts pointwise features in the exponential, and gets 98.1 %."""
+    target = qr.constrain(BASE, {X: 1.0, Y: 0.5}, n=50_000, seed=0)
+    samples = qr.IncrementalQRS(target, BASE, acceptance_rate=0.05).sample(5000, seed=1)
+    assert samples.features["x"].all()
+    assert samples.features["y"].mean() == pytest.approx(0.5, abs=0.04)
