@@ -12,7 +12,7 @@ help:  ## what can be made
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text]'
 	touch $@
 
 run: $(STAMP)  ## the main job: the two Poissons of section 3.1, a table and figures/two_poissons.png

@@ -9,6 +9,8 @@
 100
 """
 
+from typing import TYPE_CHECKING, Any
+
 from quasir import features
 from quasir.certificate import Certificate
 from quasir.constrain import constrain
@@ -26,11 +28,14 @@ from quasir.errors import (
 )
 from quasir.estimate import Estimate
 from quasir.features import Feature
-from quasir.proposals import Table, from_scipy
+from quasir.proposals import Mixture, Table, from_scipy
 from quasir.samplers import QRS, RS, IncrementalQRS, Samples
 from quasir.target import Conditional, Product, reward, tilt
 from quasir.tradeoff import Curve, tradeoff
 from quasir.typing import Batch, Proposal, Target
+
+if TYPE_CHECKING:
+    from quasir import text
 
 __version__ = "0.1.0"
 
@@ -49,6 +54,7 @@ __all__ = [
     "IncrementalQRS",
     "Infeasible",
     "InputError",
+    "Mixture",
     "Product",
     "Proposal",
     "QuasirError",
@@ -64,6 +70,21 @@ __all__ = [
     "features",
     "from_scipy",
     "reward",
+    "text",
     "tilt",
     "tradeoff",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `quasir.text`, and torch with it, when it is first asked for."""
+    if name == "text":
+        import importlib
+
+        try:
+            return importlib.import_module("quasir.text")
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"quasir.text needs {error.name}: pip install 'quasir[text]'."
+            ) from error
+    raise AttributeError(f"module 'quasir' has no attribute {name!r}")

@@ -12,12 +12,21 @@ from itertools import chain
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quasir.errors import InputError
 from quasir.typing import Items
 
-__all__ = ["Coded", "Column", "Strings", "as_items", "concatenate", "take"]
+__all__ = [
+    "Coded",
+    "Column",
+    "Strings",
+    "as_items",
+    "concatenate",
+    "offsets_of",
+    "ragged_take",
+    "take",
+]
 
 
 class Column:
@@ -74,8 +83,7 @@ class Strings(Column):
     def of(cls, texts: Sequence[str]) -> Self:
         """Pack strings; lone surrogates are kept."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        offsets = offsets_of([len(text) for text in encoded])
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
 
     def __len__(self) -> int:
@@ -88,17 +96,12 @@ class Strings(Column):
 
     def take(self, indices: NDArray[np.integer]) -> Self:
         """Return the strings at `indices`, packed anew."""
-        starts, lengths = self.offsets[indices], np.diff(self.offsets)[indices]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # Byte j of the new buffer stands at its string's start plus its place in the string.
-        places = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, lengths)
-        return type(self)(self.buffer[places], offsets)
+        return type(self)(*ragged_take(self.buffer, self.offsets, indices))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Join packed strings without decoding them."""
-        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
         return cls(np.concatenate([part.buffer for part in parts]), offsets)
 
 
@@ -137,6 +140,22 @@ class Coded(Column):
         moves = [np.array([place[item] for item in part.support], np.intp) for part in parts]
         codes = [move[part.codes] for move, part in zip(moves, parts, strict=True)]
         return cls(union, np.concatenate(codes))
+
+
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return where each of a row of pieces begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def ragged_take(
+    values: NDArray[Any], offsets: NDArray[np.int64], indices: NDArray[np.integer]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the pieces ``values[offsets[i]:offsets[i + 1]]`` at `indices`, and their offsets."""
+    starts, lengths = offsets[:-1][indices], np.diff(offsets)[indices]
+    new = offsets_of(lengths)
+    # Entry j of the new array stands at its piece's start plus its place in the piece.
+    places = np.arange(new[-1]) - np.repeat(new[:-1] - starts, lengths)
+    return values[places], new
 
 
 def as_items(items: Items) -> Items:

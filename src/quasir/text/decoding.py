@@ -1,0 +1,137 @@
+"""Drawing texts token by token, with the log-probability of each token as it is drawn.
+
+One uniform a token, all given before decoding starts, and the token found by inverting the
+cumulative probabilities: neither the batch size nor the order of computing changes a draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["Decoder", "invert"]
+
+
+def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the token that each row's uniform falls on, and its log-probability.
+
+    A token of probability 0 adds nothing to the cumulative sum, so no uniform falls on it.
+    """
+    top = logits.amax(dim=-1, keepdim=True)
+    cumulative = (logits - top).exp_().cumsum(dim=-1)
+    total = cumulative[:, -1:]
+    # u < 1, but u times the total may round up to it.
+    mark = torch.minimum(uniform[:, None].to(total.dtype) * total, total * (1 - 1e-7))
+    token = torch.searchsorted(cumulative, mark, right=True)
+    log_prob = logits.gather(1, token) - top - total.log()
+    return token[:, 0], log_prob[:, 0].double()
+
+
+class Decoder:
+    """Decodes many draws in a batch that stays full as long as draws are left.
+
+    Parameters
+    ----------
+    begin : callable
+        Called with the number of rows, once it is known.
+    step : callable
+        From (tokens (B, 1), positions (B, 1), mask (B, 1, 1, columns), column) to the logits
+        (B, vocabulary) that follow, writing keys and values at that column of the ring.
+    keep : callable
+        Called with the rows to keep, when the batch shrinks.
+    first : array (vocabulary,)
+        Logits of the first token, the same for every draw.
+    prompt : int
+        Tokens before the first one.
+    end : int or None
+        The token that ends a text.
+    limit : int
+        Tokens drawn at most, the one that ends the text included.
+    refill : bool
+        Whether a row can begin while others go on; else draws are decoded in waves, and rows
+        that have ended just leave.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[int], None],
+        step: Callable[[Tensor, Tensor, Tensor, int], Tensor],
+        keep: Callable[[Tensor], None],
+        first: Tensor,
+        prompt: int,
+        end: int | None,
+        limit: int,
+        refill: bool = True,
+    ) -> None:
+        self.begin, self.step, self.keep, self.first = begin, step, keep, first
+        self.prompt, self.end, self.limit = prompt, -1 if end is None else end, limit
+        self.refill = refill
+
+    def run(self, uniforms: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return token ids (n, limit), the lengths without the end token, and log q.
+
+        Parameters
+        ----------
+        uniforms : tensor (n, limit)
+        rows : int
+            Draws decoded at once.
+        """
+        n, device = len(uniforms), uniforms.device
+        self.uniforms = uniforms
+        self.tokens = torch.zeros((n, self.limit), dtype=torch.int64, device=device)
+        self.tokens[:, 0], self.log_q = self._first(uniforms[:, 0])
+        self.lengths = torch.where(self.tokens[:, 0] == self.end, 0, 1)
+        # Draws that go on after their first token wait for a row.
+        waiting = torch.nonzero(self.tokens[:, 0] != self.end)[:, 0]
+        size = max(1, len(waiting)) if self.refill else rows
+        for start in range(0, len(waiting) if self.limit > 1 else 0, size):
+            wave = waiting[start : start + size]
+            self._fill(wave, min(rows, len(wave)))
+        return self.tokens, self.lengths, self.log_q
+
+    def _first(self, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.first.double()
+        cumulative = (logits - logits.max()).exp().cumsum(0)
+        mark = torch.minimum(uniform * cumulative[-1], cumulative[-1] * (1 - 1e-15))
+        token = torch.searchsorted(cumulative, mark, right=True)
+        return token, logits[token] - logits.logsumexp(0)
+
+    def _fill(self, waiting: Tensor, rows: int) -> None:
+        self.begin(rows)
+        columns, device = self.limit - 1, waiting.device
+        draw, waiting = waiting[:rows], waiting[rows:]
+        place = torch.ones(rows, dtype=torch.int64, device=device)  # tokens drawn so far
+        mask = torch.zeros((rows, self.prompt + columns), dtype=torch.bool, device=device)
+        mask[:, : self.prompt] = True
+        column = 0
+        while len(draw):
+            mask[:, self.prompt + column] = True
+            logits = self.step(
+                self.tokens[draw, place - 1][:, None],
+                (self.prompt + place - 1)[:, None],
+                mask[:, None, None],
+                column,
+            )
+            token, log_prob = invert(logits, self.uniforms[draw, place])
+            self.tokens[draw, place] = token
+            self.log_q[draw] += log_prob
+            place += 1
+            ended = token == self.end
+            self.lengths[draw] = place - ended.to(place.dtype)
+            column = (column + 1) % columns
+            over = ended | (place == self.limit)
+            done = torch.nonzero(over)[:, 0]
+            if len(done):
+                fresh = waiting[: len(done)]
+                waiting = waiting[len(done) :]
+                taken, idle = done[: len(fresh)], done[len(fresh) :]
+                draw[taken], place[taken] = fresh, 1
+                mask[taken, self.prompt :] = False
+                if len(idle):
+                    going = torch.ones(len(draw), dtype=torch.bool, device=device)
+                    going[idle] = False
+                    left = torch.nonzero(going)[:, 0]
+                    self.keep(left)
+                    draw, place, mask = draw[left], place[left], mask[left]

@@ -1,0 +1,70 @@
+"""Where models come from: built in, a folder, or a hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from quasir.errors import InputError
+
+__all__ = ["BUILT_IN", "load"]
+
+BUILT_IN = {"quasir/biographies": Path(__file__).parent / "models" / "biographies"}
+"""Models that come with the package, by name."""
+
+KINDS = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load(
+    name: str,
+    kind: str,
+    *,
+    device: str | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
+    adapter: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[Any, Any]:
+    """Return a model and its tokenizer, ready to be asked.
+
+    Weights are read from safetensors only. An adapter (LoRA) is merged into them.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
+    where = BUILT_IN.get(name, Path(name))
+    source = str(where) if where.is_dir() else name
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = KINDS[kind].from_pretrained(
+            source, dtype=DTYPES[dtype], use_safetensors=True, **options
+        )
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the model {name!r} could not be loaded. Tried: the models built in "
+            f"({', '.join(BUILT_IN)}), a local folder of that name "
+            f"({'there, but not usable' if where.is_dir() else 'not there'}), and the Hugging Face "
+            f"hub ({str(error).splitlines()[0]}). A folder with config.json, the tokenizer's files "
+            "and model.safetensors works offline."
+        ) from error
+    if adapter is not None:
+        from peft import PeftModel
+
+        try:
+            model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the adapter {adapter!r} could not be put on {name!r}: "
+                f"{str(error).splitlines()[0]}. It must be a folder or hub id that peft wrote for "
+                "this model."
+            ) from error
+    return model.to(device or default_device()).eval(), tokenizer
+
+
+def default_device() -> str:
+    """Return "cuda" where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,71 @@
+"""A cache of keys and values in which rows can begin at different times.
+
+Each step of the decoding writes one column, the same for all rows, in a ring of as many columns
+as a text has tokens. A row that began later just does not look at the columns before; when it
+ends, another draw takes its place. A prompt's columns are computed once and shared.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+__all__ = ["RingCache"]
+
+
+class RingCache(Cache):  # type: ignore[misc]
+    """Keys and values of `rows` rows: a shared prompt, then a ring of `columns` columns."""
+
+    def __init__(self, prompt: Any, rows: int, columns: int) -> None:
+        self.column = 0
+        layers = [
+            _RingLayer(self, layer.keys, layer.values, rows, columns) for layer in prompt.layers
+        ]
+        super().__init__(layers=layers)
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep these rows alone."""
+        for layer in self.layers:
+            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+
+
+class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
+    is_sliding = False
+
+    def __init__(
+        self, ring: RingCache, keys: Tensor, values: Tensor, rows: int, columns: int
+    ) -> None:
+        super().__init__()
+        self.ring, self.prompt = ring, keys.shape[-2]
+        new = partial(torch.nn.functional.pad, pad=(0, 0, 0, columns))
+        self.keys = new(keys).repeat(rows, 1, 1, 1)
+        self.values = new(values).repeat(rows, 1, 1, 1)
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Do nothing: it is made whole."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write the present column and return all of them; the mask tells which count."""
+        at = self.prompt + self.ring.column
+        self.keys[:, :, at] = key_states[:, :, 0]
+        self.values[:, :, at] = value_states[:, :, 0]
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """Return how many columns there are."""
+        return int(self.keys.shape[-2])
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Return the length and offset of the mask; it is given ready-made."""
+        return self.get_seq_length(), 0
+
+    def get_max_length(self) -> int:
+        """Return how many columns there can be."""
+        return self.get_seq_length()

@@ -1,0 +1,84 @@
+"""Round-trip translation as a proposal of paraphrases (section 3.3 of the paper)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from quasir.levels import check_count
+from quasir.text.loading import load
+from quasir.text.seq2seq import Seq2SeqLM
+
+__all__ = ["RoundTrip", "translate"]
+
+
+class RoundTrip(Seq2SeqLM):
+    """Translate a text by beam search, and draw its translations back.
+
+    Parameters
+    ----------
+    there, back : str, or pairs of a model and its tokenizer
+        The two translation models: folders or hub ids, such as ``facebook/wmt19-en-de`` and
+        ``facebook/wmt19-de-en``.
+    text : str
+        The text to paraphrase.
+    beams : int
+        Beams of the translation there (the paper: 5).
+    top_k : int or None
+        Of the draws back (the paper: 30).
+    max_tokens, temperature, top_p, device, dtype
+        See `CausalLM`; for the way back.
+
+    Attributes
+    ----------
+    source : str
+        The translation that the draws are conditional on.
+
+    Notes
+    -----
+    Top-k cuts the support: p's mass on what it cuts cannot be seen in draws from here, and the
+    distance to p does not fall below it.
+    """
+
+    def __init__(
+        self,
+        there: Any,
+        back: Any,
+        text: str,
+        *,
+        beams: int = 5,
+        top_k: int | None = 30,
+        max_tokens: int = 64,
+        temperature: float = 1.0,
+        top_p: float | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        check_count("beams", beams)
+        self.text, self.beams = text, beams
+        model, tokenizer = (
+            load(there, "seq2seq", device=device, dtype=dtype) if isinstance(there, str) else there
+        )
+        named = isinstance(back, str)
+        super().__init__(
+            back if named else None,
+            translate(model, tokenizer, text, beams, max_tokens),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            device=device,
+            dtype=dtype,
+            model=None if named else back[0],
+            tokenizer=None if named else back[1],
+        )
+
+
+@torch.inference_mode()
+def translate(model: Any, tokenizer: Any, text: str, beams: int, max_tokens: int) -> str:
+    """Return the most probable translation that beam search finds."""
+    given = tokenizer([text], return_tensors="pt").to(model.device)
+    found = model.generate(**given, num_beams=beams, do_sample=False, max_new_tokens=max_tokens)
+    translation: str = tokenizer.decode(found[0], skip_special_tokens=True)
+    return translation

@@ -1,0 +1,207 @@
+"""Encoder-decoder models, conditional on a source text, as proposals (section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+from quasir.errors import InputError
+from quasir.levels import check_count
+from quasir.text.decoding import Decoder
+from quasir.text.loading import load
+from quasir.text.memory import with_less_memory
+from quasir.text.scoring import LOGITS_AT_ONCE, score_texts
+from quasir.text.texts import Texts
+from quasir.text.tokens import as_texts
+from quasir.text.warp import Warp
+from quasir.typing import Array, Batch, Items
+
+__all__ = ["Seq2SeqLM"]
+
+ROWS = 256
+
+
+class Seq2SeqLM:
+    """An encoder-decoder model given its source: `sample` draws targets, `log_prob` scores them.
+
+    The parameters are those of `CausalLM`, with a `source` text instead of a prompt. The source
+    is encoded once. Rows that have ended leave the batch; draws come in waves, because the
+    relative positions of some decoders (T5) do not let a row begin while others go on.
+
+    Parameters
+    ----------
+    name : str
+        A folder or a hub id.
+    source : str
+        The text to translate, to summarise, to rewrite.
+    max_tokens, temperature, top_k, top_p, device, dtype, revision, adapter, trust_remote_code
+        See `CausalLM`.
+    model, tokenizer
+        Instead of `name`, a transformers model and tokenizer at hand.
+    """
+
+    prefix_stable = True
+
+    def __init__(
+        self,
+        name: str | None = None,
+        source: str = "",
+        *,
+        max_tokens: int = 64,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        revision: str | None = None,
+        adapter: str | None = None,
+        trust_remote_code: bool = False,
+        model: Any = None,
+        tokenizer: Any = None,
+    ) -> None:
+        check_count("max_tokens", max_tokens)
+        if not source:
+            raise InputError("give the source text that the model is conditional on.")
+        self.warp = Warp(temperature, top_k, top_p)
+        if (name is None) == (model is None) or (model is None) != (tokenizer is None):
+            raise InputError("give the model's name, or a model and its tokenizer.")
+        if name is not None:
+            model, tokenizer = load(
+                name,
+                "seq2seq",
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                adapter=adapter,
+                trust_remote_code=trust_remote_code,
+            )
+        self.name, self.revision, self.adapter = name, revision, adapter
+        self.model, self.tokenizer = model, tokenizer
+        self.source, self.max_tokens = source, max_tokens
+        self._rows = ROWS
+        start = model.config.decoder_start_token_id
+        start = tokenizer.bos_token_id if start is None else start
+        if start is None:
+            raise InputError("this model's configuration has no decoder_start_token_id.")
+        self._start = int(start)
+        self._source: Any = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return torch.device(self.model.device)
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        token: int | None = self.tokenizer.eos_token_id
+        return token
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens the decoder can give."""
+        return int(self.model.get_output_embeddings().weight.shape[0])
+
+    def given(self, source: str) -> Seq2SeqLM:
+        """Return the same model for another source; the weights are shared."""
+        copy = Seq2SeqLM(
+            model=self.model,
+            tokenizer=self.tokenizer,
+            source=source,
+            max_tokens=self.max_tokens,
+            temperature=self.warp.temperature,
+            top_k=self.warp.top_k,
+            top_p=self.warp.top_p,
+        )
+        copy.name, copy.revision, copy.adapter = self.name, self.revision, self.adapter
+        return copy
+
+    @torch.inference_mode()
+    def sample(self, n: int, rng: np.random.Generator) -> Batch:
+        """Draw n texts, by one uniform a token, all taken from `rng` first."""
+        uniforms = rng.random((n, self.max_tokens))
+        tokens, lengths, log_q = with_less_memory(self, lambda rows: self._decode(uniforms, rows))
+        ids = tokens.cpu().numpy().astype(np.int32)
+        return Batch(
+            Texts.from_rows(ids, lengths.cpu().numpy(), self.tokenizer), log_q.cpu().numpy()
+        )
+
+    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        state: dict[str, Any] = {}
+
+        def begin(rows: int) -> None:
+            # The first token follows the start token, whose keys and values come first.
+            state["cache"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            state["rows"] = rows
+            self._ask(torch.full((rows, 1), self._start, device=self.device), state)
+
+        def keep(rows: Tensor) -> None:
+            state["cache"].batch_select_indices(rows)
+            state["rows"] = len(rows)
+
+        def step(tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
+            return self.warp(self._ask(tokens, state)[:, -1])
+
+        one = {"cache": None, "rows": 1}
+        first = self.warp(self._ask(torch.tensor([[self._start]], device=self.device), one)[:, -1])
+        decoder = Decoder(begin, step, keep, first[0], 1, self.end, self.max_tokens, refill=False)
+        return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
+
+    @torch.inference_mode()
+    def log_prob(self, items: Items) -> Array:
+        """Return the log-probability of each text given the source."""
+        texts = as_texts(items, self.tokenizer)
+        size = self.vocabulary * (int(texts.lengths.max(initial=0)) + 1)
+        most = max(1, 4 * LOGITS_AT_ONCE // size)
+        return with_less_memory(
+            self,
+            lambda rows: score_texts(
+                texts,
+                self._logits,
+                lambda logits: logits,
+                self.warp,
+                self.end,
+                self.max_tokens,
+                min(rows, most),
+                self.vocabulary,
+                self.device,
+            ),
+        )
+
+    log_score = log_prob
+
+    def _logits(self, ids: Tensor) -> Tensor:
+        """Return the logits before each token of the rows, and after the last."""
+        start = torch.full((len(ids), 1), self._start, device=self.device)
+        return self._ask(torch.cat([start, ids], dim=1), {"cache": None, "rows": len(ids)})
+
+    def _ask(self, tokens: Tensor, state: dict[str, Any]) -> Tensor:
+        encoded, mask = self._encoded()
+        rows = state["rows"]
+        output = self.model(
+            encoder_outputs=(encoded.expand(rows, -1, -1),),
+            attention_mask=mask.expand(rows, -1),
+            decoder_input_ids=tokens,
+            past_key_values=state["cache"],
+            use_cache=state["cache"] is not None,
+        )
+        logits: Tensor = output.logits
+        return logits
+
+    def _encoded(self) -> tuple[Tensor, Tensor]:
+        """Return the source's states and mask; once."""
+        if self._source is None:
+            given = self.tokenizer([self.source], return_tensors="pt").to(self.device)
+            states = self.model.get_encoder()(
+                input_ids=given.input_ids, attention_mask=given.attention_mask
+            ).last_hidden_state
+            self._source = states, given.attention_mask
+        encoded: tuple[Tensor, Tensor] = self._source
+        return encoded
+
+    def __repr__(self) -> str:
+        return f"Seq2SeqLM({self.name!r}, source={self.source!r}, max_tokens={self.max_tokens})"

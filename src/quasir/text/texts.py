@@ -1,0 +1,93 @@
+"""Texts as columns of token ids, decoded when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.items import Column, offsets_of, ragged_take
+
+__all__ = ["Text", "Texts"]
+
+DECODED_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and the token ids it was drawn as, without the end-of-sequence token."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Texts(Column):
+    """Texts of one tokenizer, as one array of token ids and their offsets.
+
+    The end-of-sequence token is not kept: a text shorter than the model's limit ended with it,
+    one as long as the limit was cut.
+    """
+
+    def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64], tokenizer: Any) -> None:
+        self.ids, self.offsets, self.tokenizer = ids, offsets, tokenizer
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]], tokenizer: Any) -> Self:
+        """Make a column of sequences of token ids."""
+        offsets = offsets_of([len(sequence) for sequence in sequences])
+        ids = np.array([i for sequence in sequences for i in sequence], dtype=np.int32)
+        return cls(ids, offsets, tokenizer)
+
+    @classmethod
+    def from_rows(cls, rows: NDArray[np.int32], lengths: NDArray[np.int64], tokenizer: Any) -> Self:
+        """Make a column of the first `lengths[i]` ids of each row."""
+        inside = np.arange(rows.shape[1]) < lengths[:, None]
+        offsets = offsets_of(lengths)
+        return cls(rows[inside], offsets, tokenizer)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens in each text."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def token_ids(self, i: int) -> NDArray[np.int32]:
+        """Return the ids of text i."""
+        return self.ids[self.offsets[i] : self.offsets[i + 1]]
+
+    def item(self, i: int) -> Text:
+        """Decode text i."""
+        ids = self.token_ids(i).tolist()
+        return Text(_decode(self.tokenizer, [ids])[0], tuple(ids))
+
+    def __iter__(self) -> Iterator[Text]:
+        for start in range(0, len(self), DECODED_AT_ONCE):
+            stop = min(start + DECODED_AT_ONCE, len(self))
+            ids = [self.token_ids(i).tolist() for i in range(start, stop)]
+            for text, sequence in zip(_decode(self.tokenizer, ids), ids, strict=True):
+                yield Text(text, tuple(sequence))
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the texts at `indices`."""
+        return type(self)(*ragged_take(self.ids, self.offsets, indices), self.tokenizer)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join texts of one tokenizer."""
+        offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
+        return cls(np.concatenate([part.ids for part in parts]), offsets, parts[0].tokenizer)
+
+
+def _decode(tokenizer: Any, sequences: list[list[int]]) -> list[str]:
+    decoded: list[str] = tokenizer.batch_decode(
+        sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
+    return decoded

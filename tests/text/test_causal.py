@@ -1,0 +1,292 @@
+"""Law 3 on models small enough to list every text."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import quasir as qr
+from tests.statistical.goodness import fits
+from tests.text.tiny import by_hand, every_text, gpt2, law, llama, tokenizer
+
+WARPS = [
+    {},
+    {"temperature": 0.7},
+    {"top_k": 2},
+    {"top_p": 0.8},
+    {"temperature": 1.3, "top_k": 3, "top_p": 0.9},
+    {"top_k": 100, "top_p": 1.0},
+]
+TOKENIZERS = {
+    "pad is eos": {"bos": "<s>", "eos": "</s>", "pad": "</s>"},
+    "one for all": {"bos": "<e>", "eos": "<e>", "pad": "<e>"},
+    "all different": {"bos": "<s>", "eos": "</s>", "pad": "<p>"},
+    "no bos": {"bos": None, "eos": "</s>", "pad": None},
+}
+MODELS = {"gpt2": gpt2, "llama": llama}
+
+
+def make(kind="gpt2", tokens="one for all", words=("a", "b"), limit=4, **settings):
+    tok = tokenizer(words, **TOKENIZERS[tokens])
+    model = MODELS[kind](len(tok))
+    return qr.text.CausalLM(model=model, tokenizer=tok, max_tokens=limit, **settings)
+
+
+def check(lm, n=4000):
+    """Sum to 1, agree with a pass over one text, draw what is scored, and follow the law."""
+    texts = every_text(lm)
+    log_prob = lm.log_prob(texts)
+    assert np.exp(log_prob).sum() == pytest.approx(1, abs=1e-5)
+    hand = np.array([by_hand(lm, texts.token_ids(i).tolist()) for i in range(len(texts))])
+    np.testing.assert_allclose(log_prob, hand, atol=1e-4)
+    batch = lm.sample(n, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
+    drawn = [tuple(batch.items.token_ids(i).tolist()) for i in range(n)]
+    support = [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+    assert fits(drawn, support, np.exp(log_prob))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("warp", WARPS, ids=str)
+def test_law_3_under_every_way_to_draw(kind, warp):
+    check(make(kind, **warp))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("tokens", TOKENIZERS)
+def test_law_3_whatever_the_special_tokens(kind, tokens):
+    check(make(kind, tokens))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("prompt", ["a", "a b b a b"])
+def test_law_3_after_a_prompt(kind, prompt):
+    lm = make(kind).prompted(prompt)
+    assert len(lm.prefix) == 1 + len(prompt.split())
+    check(lm)
+    assert not np.allclose(law(lm), law(make(kind)), atol=1e-3)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_law_3_at_the_length_limit(limit):
+    check(make(limit=limit))
+
+
+def test_a_text_that_is_cut_has_no_end_token():
+    """Dropping the end token's term where pad and eos are one was seen to sum to 3.6."""
+    lm = make(limit=2)
+    cut, whole = every_text(lm).take(np.array([-1])), every_text(lm).take(np.array([1]))
+    assert len(cut[0].token_ids) == 2
+    ids = list(whole[0].token_ids)
+    with_end = by_hand(lm, ids)
+    longer = lm._copy(max_tokens=1)
+    assert longer.log_prob(whole)[0] > with_end  # cut there, it needs no end token
+    assert lm.log_prob(whole)[0] == pytest.approx(with_end, abs=1e-4)
+
+
+def test_what_cannot_come_out_has_probability_0():
+    lm = make(limit=3)
+    texts = qr.text.Texts.of([[1, 1, 1, 1], [1, lm.end], [2, 2, 2], []], lm.tokenizer)
+    log_prob = lm.log_prob(texts)
+    assert log_prob[:2].tolist() == [-math.inf, -math.inf]
+    assert np.isfinite(log_prob[2:]).all()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
+    """Law 5; and masked or padded positions never change a score."""
+    lm, other = make(kind), make(kind)
+    other._rows = rows
+    a, b = (m.sample(300, np.random.default_rng(3)) for m in (lm, other))
+    np.testing.assert_array_equal(a.items.ids, b.items.ids)
+    np.testing.assert_array_equal(a.items.offsets, b.items.offsets)
+    np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)
+    np.testing.assert_allclose(lm.log_prob(a.items), other.log_prob(a.items), atol=1e-4)
+
+
+def test_draws_are_prefix_stable():
+    lm = make()
+    long, short = (lm.sample(n, np.random.default_rng(3)) for n in (50, 20))
+    np.testing.assert_array_equal(long.items.take(np.arange(20)).ids, short.items.ids)
+
+
+def test_rows_that_end_leave_room_for_others():
+    """Texts that end at once must not hold the batch: few steps for many short draws."""
+    lm = make(limit=4)
+    lm._rows = 8
+    steps = []
+    inner = lm.model.base_model.forward
+
+    def counting(*args, **kwargs):
+        steps.append(len(kwargs["input_ids"]))
+        return inner(*args, **kwargs)
+
+    lm._prompt()  # what is asked once
+    lm.model.base_model.forward = counting
+    batch = lm.sample(400, np.random.default_rng(0))
+    # A token that is neither first nor last is fed once; all rows are busy but for the end.
+    fed = int(np.maximum(batch.items.lengths - (batch.items.lengths == 4), 0).sum())
+    assert sum(steps) == fed
+    assert len(steps) <= fed / 8 + 2 * lm.max_tokens
+
+
+def test_items():
+    lm = make(words=("alpha", "beta"))
+    items = lm.sample(200, np.random.default_rng(0)).items
+    first = next(item for item in items if item.token_ids)
+    assert str(first) == first.text
+    assert set(first.text.split()) <= {"alpha", "beta"}
+    i = [item.token_ids for item in items].index(first.token_ids)
+    assert items[i] == first
+    assert [item.text for item in items][:50] == [items[j].text for j in range(50)]
+    joined = qr.text.Texts.concatenate([items, items.take(np.array([3, 1]))])
+    assert joined[201] == items[1]
+
+
+def test_strings_and_other_tokenizers_are_scored_by_their_text():
+    lm = make(words=("a", "b"))
+    other = make(tokens="all different", words=("a", "b"))
+    texts = other.encode(["a b", "b"])
+    assert texts.ids.tolist() != lm.encode(["a b", "b"]).ids.tolist()
+    np.testing.assert_allclose(lm.log_prob(texts), lm.log_prob(["a b", "b"]))
+    np.testing.assert_allclose(lm.log_prob(list(lm.encode(["b a"]))), lm.log_prob(["b a"]))
+    assert len(lm.log_prob([])) == 0
+
+
+def test_a_lora_adapter(tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    base = make()
+    folder, adapter = tmp_path / "model", tmp_path / "adapter"
+    base.model.save_pretrained(folder)
+    base.tokenizer.save_pretrained(folder)
+    tuned = get_peft_model(
+        gpt2(len(base.tokenizer)),
+        LoraConfig(r=2, target_modules=["c_attn"], init_lora_weights=False, fan_in_fan_out=True),
+    )
+    tuned.save_pretrained(adapter)
+    plain = qr.text.CausalLM(str(folder), max_tokens=4, device="cpu")
+    lm = qr.text.CausalLM(str(folder), max_tokens=4, device="cpu", adapter=str(adapter))
+    np.testing.assert_allclose(law(plain), law(base), atol=1e-5)
+    assert np.abs(law(lm) - law(base)).max() > 0.01
+    check(lm)
+
+
+def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
+    base = make()
+    base.model.save_pretrained(tmp_path)
+    base.tokenizer.save_pretrained(tmp_path)
+    lm = qr.text.CausalLM(str(tmp_path), max_tokens=3, device="cpu", dtype="bfloat16")
+    assert law(lm).sum() == pytest.approx(1, abs=2e-2)
+    batch = lm.sample(100, np.random.default_rng(0))
+    assert batch.log_q.dtype == np.float64
+
+
+def test_out_of_memory_halves_the_batch_and_says_so():
+    lm = make()
+    inner, failed = lm._decode, []
+
+    def scarce(uniforms, rows):
+        if rows > 128:
+            failed.append(rows)
+            raise torch.OutOfMemoryError("no memory left")
+        return inner(uniforms, rows)
+
+    lm._decode = scarce
+    with pytest.warns(qr.QuasirWarning, match="going on with"):
+        batch = lm.sample(300, np.random.default_rng(3))
+    assert failed == [512, 256]
+    np.testing.assert_array_equal(
+        batch.items.ids, make().sample(300, np.random.default_rng(3)).items.ids
+    )
+
+
+def test_no_logits_array_of_all_texts(monkeypatch):
+    """Scoring holds a few hundred positions' logits, never texts x tokens x vocabulary."""
+    import quasir.text.scoring as scoring
+
+    lm = make()
+    sizes = []
+    head = lm._head
+
+    def watched(states):
+        sizes.append(len(states))
+        return head(states)
+
+    lm._head = watched
+    monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 10 * lm.model.config.vocab_size)
+    texts = every_text(lm)
+    log_prob = lm.log_prob(texts)
+    assert max(sizes) == 10
+    np.testing.assert_allclose(np.exp(log_prob), law(make()), atol=1e-6)
+
+
+def test_quasi_rejection_sampling_of_texts():
+    """The whole way, exactly: a prompted proposal, a constrained base, the certificate."""
+    lm = make(words=("a", "b", "c"))
+    proposal = lm.prompted("b b")
+    target = lm * qr.features.contains("b", name="has b")
+    texts = every_text(lm)
+    a, q = np.exp(lm.log_prob(texts)), np.exp(proposal.log_prob(texts))
+    p = a * np.array(["b" in text.text for text in texts])
+    draws = qr.draw(target, proposal, 6000, seed=0)
+    assert 0 < draws.spared < 6000
+    cert = qr.tradeoff(draws).at(beta=0.7)
+    p_b = np.minimum(p, 0.7 * q)
+    tvd = np.abs(p / p.sum() - p_b / p_b.sum()).sum() / 2
+    assert cert.tvd.low <= tvd <= cert.tvd.high
+    assert cert.z.low <= p.sum() <= cert.z.high
+    assert cert.moments["has b"].value == 1
+    samples = qr.QRS(target, proposal, beta=0.7).sample(1500, seed=1)
+    support = [t.token_ids for t in texts]
+    assert fits([t.token_ids for t in samples.items], support, p_b)
+    same = qr.draw(target, lm, 2000, seed=0)
+    assert same.spared == 2000
+
+
+def test_a_mixture_of_prompts_is_scored_as_the_mixture():
+    lm = make()
+    mixture = qr.Mixture([lm, lm.prompted("b b b")], weights=[0.3, 0.7])
+    texts = every_text(lm)
+    want = 0.3 * law(lm) + 0.7 * law(lm.prompted("b b b"))
+    np.testing.assert_allclose(np.exp(mixture.log_prob(texts)), want, atol=1e-6)
+    batch = mixture.sample(3000, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, mixture.log_prob(batch.items), atol=1e-4)
+    assert fits([t.token_ids for t in batch.items], [t.token_ids for t in texts], want)
+    short = mixture.sample(100, np.random.default_rng(0))
+    np.testing.assert_array_equal(short.items.ids, batch.items.take(np.arange(100)).ids)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0},
+        {"temperature": -1.0},
+        {"top_k": 0},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"limit": 0},
+        {"limit": 1000},
+    ],
+)
+def test_settings_that_cannot_be_used(settings):
+    with pytest.raises(qr.InputError):
+        make(**settings)
+
+
+def test_models_that_cannot_be_found():
+    with pytest.raises(qr.InputError) as error:
+        qr.text.CausalLM("no/such-model")
+    message = str(error.value)
+    assert "quasir/biographies" in message
+    assert "works offline" in message
+    with pytest.raises(qr.InputError, match="name, or a model"):
+        qr.text.CausalLM()
+    with pytest.raises(qr.InputError, match="dtype"):
+        qr.text.CausalLM("quasir/biographies", dtype="int8")
+    with pytest.raises(qr.InputError, match="give a prompt"):
+        make(tokens="no bos").__class__(
+            model=gpt2(2), tokenizer=tokenizer(("a", "b"), None, None), max_tokens=2
+        )

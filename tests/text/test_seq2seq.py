@@ -1,0 +1,90 @@
+"""Law 3 for encoder-decoder models, and round trips."""
+
+import numpy as np
+import pytest
+import torch
+
+import quasir as qr
+from tests.statistical.goodness import fits
+from tests.text.tiny import every_text, marian, t5, tokenizer
+
+MODELS = {"t5": t5, "marian": marian}
+WARPS = [{}, {"top_k": 2}, {"temperature": 1.5, "top_p": 0.9}]
+
+
+def make(kind, source="a b b", limit=4, seed=0, **settings):
+    tok = tokenizer(("a", "b"), bos=None, eos="</s>", pad="<p>")
+    model = MODELS[kind](len(tok), tok.pad_token_id, tok.eos_token_id, seed)
+    return qr.text.Seq2SeqLM(
+        model=model, tokenizer=tok, source=source, max_tokens=limit, **settings
+    )
+
+
+def by_hand(lm, ids):
+    given = lm.tokenizer([lm.source], return_tensors="pt")
+    fed = torch.tensor([[lm._start, *ids]])
+    with torch.no_grad():
+        logits = lm.model(**given, decoder_input_ids=fed, use_cache=False).logits[0]
+    log_probs = lm.warp(logits).double().log_softmax(-1)
+    asked = list(ids) if len(ids) == lm.max_tokens else [*ids, lm.end]
+    return float(sum(log_probs[i, token] for i, token in enumerate(asked)))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("settings", WARPS, ids=str)
+def test_law_3(kind, settings):
+    lm = make(kind, **settings)
+    texts = every_text(lm)
+    log_prob = lm.log_prob(texts)
+    assert np.exp(log_prob).sum() == pytest.approx(1, abs=1e-5)
+    hand = np.array([by_hand(lm, texts.token_ids(i).tolist()) for i in range(len(texts))])
+    np.testing.assert_allclose(log_prob, hand, atol=1e-4)
+    batch = lm.sample(3000, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
+    drawn = [tuple(batch.items.token_ids(i).tolist()) for i in range(3000)]
+    support = [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+    assert fits(drawn, support, np.exp(log_prob))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("rows", [1, 7])
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
+    lm, other = make(kind), make(kind)
+    other._rows = rows
+    a, b = (m.sample(200, np.random.default_rng(3)) for m in (lm, other))
+    np.testing.assert_array_equal(a.items.ids, b.items.ids)
+    np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)
+    np.testing.assert_allclose(lm.log_prob(a.items), other.log_prob(a.items), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_source_matters(kind):
+    lm = make(kind)
+    other = lm.given("b")
+    texts = every_text(lm)
+    assert np.abs(np.exp(lm.log_prob(texts)) - np.exp(other.log_prob(texts))).max() > 1e-4
+    assert other.source == "b"
+    with pytest.raises(qr.InputError, match="source"):
+        lm.given("")
+
+
+def test_a_round_trip_is_the_way_back_from_the_beams_translation():
+    there, back = make("marian", seed=2), make("marian", seed=1)
+    there.model.final_logits_bias[:, there.end] -= 3  # a translation of more than nothing
+    trip = qr.text.RoundTrip(
+        (there.model, there.tokenizer),
+        (back.model, back.tokenizer),
+        "a b",
+        beams=3,
+        top_k=3,
+        max_tokens=3,
+    )
+    assert set(trip.source.split()) <= {"a", "b"}
+    texts = every_text(trip)
+    assert np.exp(trip.log_prob(texts)).sum() == pytest.approx(1, abs=1e-5)
+    expected = qr.text.Seq2SeqLM(
+        model=back.model, tokenizer=back.tokenizer, source=trip.source, max_tokens=3, top_k=3
+    )
+    np.testing.assert_allclose(trip.log_prob(texts), expected.log_prob(texts))
+    batch = trip.sample(200, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, trip.log_prob(batch.items), atol=1e-4)

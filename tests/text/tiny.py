@@ -1,0 +1,125 @@
+"""Language models small enough to list every text they can give."""
+
+import itertools
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MarianConfig,
+    MarianMTModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+import quasir as qr
+
+
+def tokenizer(words=("a", "b"), bos="<s>", eos="</s>", pad=None):
+    """Return a tokenizer of single words; bos, eos and pad may be one token, or none."""
+    special = [token for token in dict.fromkeys([bos, eos, pad]) if token is not None]
+    vocabulary = {word: i for i, word in enumerate([*special, *words])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token=words[0]))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token=bos, eos_token=eos, pad_token=pad
+    )
+
+
+def gpt2(vocabulary, seed=0, scale=0.5, **changes):
+    """Return a GPT-2 of random weights, large enough that its law is far from uniform."""
+    torch.manual_seed(seed)
+    settings = {"n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2} | changes
+    none = {"bos_token_id": None, "eos_token_id": None}
+    config = GPT2Config(vocab_size=vocabulary, initializer_range=scale, **none, **settings)
+    return GPT2LMHeadModel(config).eval()
+
+
+def llama(vocabulary, seed=0):
+    """Return a Llama of random weights: rotary positions, grouped heads."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        initializer_range=0.5,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def every_text(lm):
+    """Return all the texts that can come out, as token ids without the end token."""
+    tokens = [i for i in range(lm.model.config.vocab_size) if i != lm.end]
+    texts = [
+        text
+        for length in range(lm.max_tokens + 1)
+        for text in itertools.product(tokens, repeat=length)
+        if lm.end is not None or length == lm.max_tokens
+    ]
+    return qr.text.Texts.of(texts, lm.tokenizer)
+
+
+def by_hand(lm, ids):
+    """Return log a(x) by one forward pass over one text, with no batch, cache or shortcut."""
+    whole = torch.tensor([[*lm.prefix, *ids]])
+    with torch.no_grad():
+        logits = lm.warp(lm.model(input_ids=whole, use_cache=False).logits[0])
+    log_probs = logits.double().log_softmax(-1)[len(lm.prefix) - 1 :]
+    asked = list(ids) if len(ids) == lm.max_tokens else [*ids, lm.end]
+    return float(sum(log_probs[i, token] for i, token in enumerate(asked)))
+
+
+def law(lm):
+    """Return the probability of every text."""
+    return np.exp(lm.log_prob(every_text(lm)))
+
+
+def t5(vocabulary, start, end, seed=0):
+    """Return a T5 of random weights: relative positions."""
+    torch.manual_seed(seed)
+    config = T5Config(
+        vocab_size=vocabulary,
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=2,
+        num_heads=2,
+        decoder_start_token_id=start,
+        eos_token_id=end,
+        pad_token_id=start,
+        initializer_factor=0.5,
+    )
+    return T5ForConditionalGeneration(config).eval()
+
+
+def marian(vocabulary, start, end, seed=0):
+    """Return a Marian translation model of random weights."""
+    torch.manual_seed(seed)
+    config = MarianConfig(
+        vocab_size=vocabulary,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=32,
+        decoder_start_token_id=start,
+        eos_token_id=end,
+        pad_token_id=start,
+        forced_eos_token_id=None,
+        init_std=0.7,
+    )
+    model = MarianMTModel(config).eval()
+    model.final_logits_bias.normal_()
+    return model
