@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from benchmarks import core, show, targets
+from benchmarks import core, show, targets, text
 
 if __name__ == "__main__":
-    show.table(chain(core.rows(), targets.rows()))
+    show.table(chain(core.rows(), targets.rows(), text.rows()))

@@ -12,7 +12,7 @@ from typing import Any
 from quasir.estimate import Estimate
 from quasir.tail import Tail
 
-__all__ = ["Certificate", "Evidence", "doubts_about"]
+__all__ = ["Certificate", "Evidence", "doubts_about", "level_text", "tail_text"]
 
 MIN_ESS = 100
 """Below this many effective draws even a mean is a guess: its relative error is above 10 %."""
@@ -136,8 +136,8 @@ class Certificate:
 
     def _title(self) -> str:
         level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
-        k = "unknown" if math.isnan(self.pareto_k) else f"{self.pareto_k:.2f}"
-        return f"{self.name}{level}, from {self.n:,} draws (ESS {self.ess:,.0f}, Pareto k {k})"
+        tail = tail_text(self.pareto_k)
+        return f"{self.name}{level}, from {self.n:,} draws (ESS {self.ess:,.0f}, {tail})"
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {name:<19} {part}" for name, part in self._rows())]
@@ -242,6 +242,19 @@ def level_text(log_x: float) -> str:
     ('1', 'e^800')
     """
     return f"{math.exp(log_x):.4g}" if -690 < log_x < 700 else f"e^{log_x:.6g}"
+
+
+def tail_text(k: float) -> str:
+    """Return what Pareto k says, in a few words.
+
+    Examples
+    --------
+    >>> tail_text(0.3), tail_text(-math.inf)
+    ('Pareto k 0.30', 'largest ratios all equal')
+    """
+    if math.isnan(k):
+        return "Pareto k unknown"
+    return "largest ratios all equal" if k == -math.inf else f"Pareto k {k:.2f}"
 
 
 def _no_hits(n: int) -> float:

@@ -47,7 +47,7 @@ def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
     return regex(re.escape(text), name or f"contains {text!r}", case)
 
 
-def words(words: Iterable[str], name: str, case: bool = False) -> Feature:
+def words(words: Iterable[str], name: str | None = None, case: bool = False) -> Feature:
     """Return whether any of the words is in the text, as a whole word.
 
     A word is whole if neither a letter, a digit nor an underscore touches it, so punctuation
@@ -62,8 +62,10 @@ def words(words: Iterable[str], name: str, case: bool = False) -> Feature:
         words = [words]
     stripped = [word.strip() for word in words]
     if not stripped or not all(stripped):
-        raise InputError(f"feature {name!r} needs at least one word, and none that is empty.")
-    return regex(whole_words(stripped), name, case)
+        raise InputError(
+            f"feature {name or 'words'!r} needs at least one word, and none that is empty."
+        )
+    return regex(whole_words(stripped), name or " or ".join(stripped), case)
 
 
 def whole_words(words: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quasir.certificate import level_text
+from quasir.certificate import level_text, tail_text
 from quasir.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def curve_html(curve: Curve, rows: int = 10) -> str:
 
 
 def _title(curve: Curve) -> str:
-    k = "unknown" if math.isnan(curve.tail.k) else f"{curve.tail.k:.2f}"
     return (
         f"Trade-off from {curve.n:,} draws, {curve.n_possible:,} of them with P > 0 "
-        f"(ESS {curve.ess:,.0f}, Pareto k {k})"
+        f"(ESS {curve.ess:,.0f}, {tail_text(curve.tail.k)})"
     )
 
 

@@ -1,0 +1,151 @@
+"""Language models: the decoding loop against `generate`, and scoring against a plain pass."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import quasir as qr
+from benchmarks.show import best
+
+NEW = 40
+BATCHES = (64, 128, 256, 512)
+BUILT_IN = Path(qr.__file__).parent / "text" / "models" / "biographies"
+
+
+def rows():
+    if BUILT_IN.is_dir():
+        lm = qr.text.CausalLM("quasir/biographies", max_tokens=NEW, device="cpu")
+        yield from compared("built-in model", lm, 1024, ">= 3", ">= 1.5")
+    else:
+        print("the built-in model is not there: its rows are left out")
+    small = qr.text.CausalLM(
+        model=GPT2LMHeadModel(GPT2Config()).eval(),
+        tokenizer=gpt2_sized_tokenizer(),
+        max_tokens=NEW,
+    )
+    yield from compared("GPT-2 small, random", small, 128, ">= 1.5", ">= 1.5")
+    yield memory_row()
+
+
+def gpt2_sized_tokenizer():
+    """Return a tokenizer of 50,257 made-up tokens whose last one ends a text, as GPT-2's does."""
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordLevel({f"t{i}": i for i in range(50_257)}, unk_token="t0"))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="t50256", eos_token="t50256", pad_token="t50256"
+    )
+
+
+@torch.inference_mode()
+def generated(lm, n, batch):
+    """Draw with transformers' generate, log-probabilities returned."""
+    start = torch.full((batch, 1), lm.prefix[0])
+    for _ in range(0, n, batch):
+        out = lm.model.generate(
+            start,
+            attention_mask=torch.ones_like(start),
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=NEW,
+            output_scores=True,
+            return_dict_in_generate=True,
+            pad_token_id=lm.end,
+            eos_token_id=lm.end,
+        )
+        scores = lm.model.compute_transition_scores(
+            out.sequences, out.scores, normalize_logits=True
+        )
+        scores.sum(dim=1)
+
+
+@torch.inference_mode()
+def plain_scores(lm, ids, batch):
+    """Score with a forward pass and a log-softmax over all logits."""
+    for start in range(0, len(ids), batch):
+        part = ids[start : start + batch]
+        log_probs = lm.model(part).logits.log_softmax(dim=-1)
+        log_probs[:, :-1].gather(2, part[:, 1:, None]).sum(dim=1)
+
+
+def compared(name, lm, n, sampling, scoring):
+    def ours(rows):
+        lm._rows = rows
+        lm.sample(n, np.random.default_rng(0))
+
+    batches = [batch for batch in BATCHES if batch <= n]
+    our_time = min(best(lambda b=b: ours(b), 2) for b in batches)
+    their_time = min(best(lambda b=b: generated(lm, n, b), 1) for b in batches)
+    yield (
+        f"{name}: samples/s against generate",
+        their_time / our_time,
+        sampling,
+        f"{n / our_time:.0f} against {n / their_time:.0f} a second, each at its best batch",
+    )
+    texts = lm.sample(n, np.random.default_rng(0)).items
+    full = np.full((n, NEW + 1), lm.end or 0)
+    full[:, 0] = lm.prefix[0]
+    inside = np.arange(NEW) < texts.lengths[:, None]
+    full[:, 1:][inside] = texts.ids
+    ids = torch.from_numpy(full)
+
+    def our_score(rows):
+        lm._rows = rows
+        lm.log_prob(texts)
+
+    our_time_score = min(best(lambda b=b: our_score(b), 2) for b in batches)
+    their_score = min(best(lambda b=b: plain_scores(lm, ids, b), 1) for b in batches)
+    yield (
+        f"{name}: scoring against a plain pass",
+        their_score / our_time_score,
+        scoring,
+        f"{n / our_time_score:.0f} against {n / their_score:.0f} texts a second",
+    )
+    peak = matmul_peak()
+    # Two operations a weight and token; the embeddings are looked up, but the head is not.
+    weights = sum(p.numel() for p in lm.model.parameters())
+    tokens = float(texts.lengths.sum() + n)
+    for what, seconds in (("decoding", our_time), ("scoring", our_time_score)):
+        share = 2 * weights * tokens / seconds / peak
+        yield (
+            f"{name}: {what}, share of the float32 matmul peak",
+            share,
+            ">= 0",
+            f"{2 * weights * tokens / seconds / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s",
+        )
+
+
+def matmul_peak(size=2048):
+    """Return the operations a second of a large float32 matrix product."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    return 2 * size**3 / best(lambda: a @ b, 5)
+
+
+MEMORY = """
+import numpy as np, resource, torch
+from benchmarks.text import GPT2Config, GPT2LMHeadModel, gpt2_sized_tokenizer
+import quasir as qr
+lm = qr.text.CausalLM(model=GPT2LMHeadModel(GPT2Config()).eval(),
+                      tokenizer=gpt2_sized_tokenizer(), max_tokens=40)
+ids = np.random.default_rng(0).integers(0, 50256, (1024, 40))
+lm.log_prob(qr.text.Texts.of([[1, 2]], lm.tokenizer))
+texts = qr.text.Texts.of(ids.tolist(), lm.tokenizer)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+lm.log_prob(texts)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6)
+"""
+
+
+def memory_row():
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    return (
+        "scoring 1,024 texts of 40 tokens, vocabulary 50,257: GB above the model",
+        float(run.stdout),
+        "<= 2",
+        "peak resident memory, GPT-2 small",
+    )
