@@ -1,0 +1,32 @@
+"""The model that comes with the package."""
+
+import sys
+
+import numpy as np
+
+import quasir as qr
+
+
+def test_the_built_in_model_draws_what_it_scores():
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=12, device="cpu")
+    batch = base.sample(32, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, base.log_prob(batch.items), atol=1e-3)
+    assert np.mean(["born" in item.text or "(" in item.text for item in batch.items]) > 0.3
+    assert base.model is not None
+    assert base.tokenizer.eos_token_id == base.end
+
+
+def test_it_is_at_most_8_mb_and_safetensors_alone():
+    folder = qr.text.loading.BUILT_IN["quasir/biographies"]
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 8e6
+    assert {file.suffix for file in folder.iterdir()} <= {".safetensors", ".json", ".md"}
+
+
+def test_a_wish_on_the_built_in_model():
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=20, device="cpu")
+    target = (base * qr.features.words(["American"])).watch(qr.features.female)
+    draws = qr.draw(target, base, 256, seed=0)
+    assert draws.spared == 256
+    cert = qr.tradeoff(draws).at(beta=1)
+    assert 0.05 < cert.acceptance_rate.value < 0.6
+    assert "torch" in sys.modules

@@ -1,0 +1,104 @@
+"""The texts a built-in model is trained on: reading, splitting, encoding and batching them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+END_OF_TEXT = "<|endoftext|>"
+IGNORED_LABEL = -100
+# Batches of texts of about one length waste little on padding; 16 batches are sorted at a time.
+_BATCHES_SORTED_TOGETHER = 16
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read one text a line from a gzipped UTF-8 file; empty lines are left out."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [line.strip() for line in lines if line.strip()]
+
+
+def _opening(text: str) -> str:
+    """First three words in lower case: two versions of one person's biography share them."""
+    return " ".join(re.findall(r"\w+", text.lower())[:3])
+
+
+def split_held_out(texts: Sequence[str], share: float) -> tuple[list[str], list[str]]:
+    """Split into a training and a held-out part by a hash of each text's opening words.
+
+    The hash, not the order of the file or a seed, decides: texts added later move no other text,
+    and two texts with the same opening are on the same side.
+    """
+    training, held_out = [], []
+    for text in texts:
+        digest = hashlib.sha256(_opening(text).encode()).digest()
+        fraction = int.from_bytes(digest[:8], "big") / 2**64
+        (held_out if fraction < share else training).append(text)
+    return training, held_out
+
+
+def without_openings(texts: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Leave out the texts that open like one of `known`, so that held-out texts do not leak in."""
+    openings = {_opening(text) for text in known}
+    return [text for text in texts if _opening(text) not in openings]
+
+
+def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Tokenizer:
+    """Train a byte-level BPE whose one special token begins, ends and pads a text, as GPT-2's."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[np.ndarray]:
+    """Encode as `<|endoftext|> tokens... <|endoftext|>`, cut after `context` predictions.
+
+    A text that does not end within the context has no end-of-text token: its end was not seen.
+    """
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    # Tokens average 4 characters; 24 for each is far more than any text needs, and spares time.
+    encodings = tokenizer.encode_batch([text[: 24 * context] for text in texts])
+    return [np.array([end, *e.ids, end][: context + 1], dtype=np.int64) for e in encodings]
+
+
+def pad(sequences: Sequence[np.ndarray], end: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Stack into inputs padded with `end`, and labels that ignore the padding."""
+    width = max(len(sequence) for sequence in sequences) - 1
+    inputs = np.full((len(sequences), width), end)
+    labels = np.full((len(sequences), width), IGNORED_LABEL)
+    for row, sequence in enumerate(sequences):
+        inputs[row, : len(sequence) - 1] = sequence[:-1]
+        labels[row, : len(sequence) - 1] = sequence[1:]
+    return torch.from_numpy(inputs), torch.from_numpy(labels)
+
+
+def batch_order(sizes: np.ndarray, batch: int, seed: int, first: int = 0) -> Iterator[np.ndarray]:
+    """Yield the members of batch `first`, `first + 1`, ... without end, epoch after epoch.
+
+    Batch i depends on (seed, i) only, so a resumed run goes on with the batches it would have had.
+    """
+    batches = len(sizes) // batch
+    epoch, skip = divmod(first, batches)
+    while True:
+        rng = np.random.default_rng([seed, epoch])
+        order = rng.permutation(len(sizes))[: batches * batch]
+        for start in range(0, len(order), batch * _BATCHES_SORTED_TOGETHER):
+            group = order[start : start + batch * _BATCHES_SORTED_TOGETHER]
+            order[start : start + len(group)] = group[np.argsort(sizes[group], kind="stable")]
+        yield from order.reshape(batches, batch)[rng.permutation(batches)][skip:]
+        epoch, skip = epoch + 1, 0
