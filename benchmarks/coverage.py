@@ -13,6 +13,7 @@ import numpy as np
 
 import quasir as qr
 
+KINDS = ("mild", "impossible", "skewed, flat", "skewed, uneven", "skewed, very uneven")
 NAMES = ("acceptance_rate", "tvd", "kl", "tvd_bound")
 
 
@@ -24,7 +25,8 @@ def space(kind, seed):
     if kind == "impossible":
         q = rng.dirichlet(np.ones(100))
         return q, np.where(rng.random(100) < 0.7, 0.0, q * np.exp(rng.normal(0, 0.7, 100)))
-    p = {"skewed, flat": np.ones(400), "skewed, uneven": rng.dirichlet(np.ones(400))}[kind]
+    evenness = {"skewed, flat": np.inf, "skewed, uneven": 1.0, "skewed, very uneven": 0.3}[kind]
+    p = np.ones(400) if evenness == np.inf else rng.dirichlet(np.full(400, evenness))
     q = p * np.exp(1.5 * rng.normal(size=400))
     return q / q.sum(), p / p.sum()
 
@@ -54,7 +56,7 @@ def main():
     arguments = parser.parse_args()
     print("| space | rate | above beta | AR | TVD | KL | bound | doubts |")
     print("|---|---|---|---|---|---|---|---|")
-    for kind in ("mild", "impossible", "skewed, flat", "skewed, uneven"):
+    for kind in KINDS:
         for seed in range(3):
             q, p = space(kind, seed)
             rates = (0.9, 0.5, 0.3) if kind in ("mild", "impossible") else (0.4, 0.1, 0.02)

@@ -1,3 +1,6 @@
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -74,12 +77,29 @@ def test_similarity_with_an_embedding_of_ones_own():
         qr.features.similarity("ab", above=2)
 
 
-def test_similarity_says_what_its_default_needs():
-    try:
-        import sentence_transformers  # noqa: F401
-    except ImportError:
-        with pytest.raises(qr.FeatureError, match="sentence-transformers"):
-            qr.features.similarity("ab")(["a"])
+def test_similarity_says_what_its_default_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
+    with pytest.raises(qr.FeatureError, match="sentence-transformers"):
+        qr.features.similarity("ab")(["a"])
+
+
+def test_similarity_asks_the_papers_model_by_default(monkeypatch):
+    asked = []
+
+    class Model:
+        def __init__(self, name):
+            asked.append(name)
+
+        def encode(self, texts, **_):
+            return np.array([[text.count("a"), text.count("b")] for text in texts])
+
+    module = types.SimpleNamespace(SentenceTransformer=Model)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    near = qr.features.similarity("ab", above=0.95)
+    assert asked == []  # not before it is needed
+    assert near(["ba", "a"]).tolist() == [True, False]
+    assert near(["ab"]).tolist() == [True]
+    assert asked == ["sentence-transformers/all-mpnet-base-v2"]
 
 
 def test_a_feature_of_a_coded_column_is_asked_once_an_item():

@@ -1,8 +1,8 @@
 """95 % intervals for the estimates, wide enough for a skewed tail.
 
 TVD, KL and the bound live on the largest ratios, of which few are seen, and the largest of all
-perhaps never. A plain ``value +- 1.96 se`` then covers too little (KL: down to 20 % in
-`tests/statistical/test_coverage.py`'s skewed space). Three things mend it:
+perhaps never. A plain ``value +- 1.96 se`` then covers too little (`docs/intervals.md` has how
+little). Three things mend it:
 
 - the interval is made on the log scale, as skewed as a Poisson count's;
 - the upper end is also computed with one draw more, at the ratio that q exceeds with
@@ -29,8 +29,8 @@ __all__ = ["PSEUDO_DRAW_MASS", "with_intervals"]
 PSEUDO_DRAW_MASS = 0.1
 """N times the q-mass above the added draw's ratio.
 
-Of 1, 0.5, 0.25 and 0.1, the first with which KL is covered at 90 % or more wherever a few
-draws lie above beta; `docs/intervals.md` has the measured coverage.
+N draws miss so rare a ratio nine times in ten; `docs/intervals.md` has the coverage measured
+with it.
 """
 
 _NO_HITS = -math.log(0.025)

@@ -1,7 +1,5 @@
 """The model that comes with the package."""
 
-import sys
-
 import numpy as np
 
 import quasir as qr
@@ -29,4 +27,3 @@ def test_a_wish_on_the_built_in_model():
     assert draws.spared == 256
     cert = qr.tradeoff(draws).at(beta=1)
     assert 0.05 < cert.acceptance_rate.value < 0.6
-    assert "torch" in sys.modules

@@ -14,7 +14,7 @@ from transformers.cache_utils import DynamicCache
 from quasir.errors import InputError
 from quasir.levels import check_count
 from quasir.text.decoding import Decoder
-from quasir.text.loading import load
+from quasir.text.loading import named_or_given
 from quasir.text.memory import with_less_memory
 from quasir.text.ring import RingCache
 from quasir.text.scoring import score_texts
@@ -83,24 +83,22 @@ class CausalLM:
     ) -> None:
         check_count("max_tokens", max_tokens)
         self.warp = Warp(temperature, top_k, top_p)
-        if (name is None) == (model is None) or (model is None) != (tokenizer is None):
-            raise InputError("give the model's name, or a model and its tokenizer.")
-        if name is not None:
-            model, tokenizer = load(
-                name,
-                "causal",
-                device=device,
-                dtype=dtype,
-                revision=revision,
-                adapter=adapter,
-                trust_remote_code=trust_remote_code,
-            )
+        self.model, self.tokenizer = named_or_given(
+            "causal",
+            name,
+            model,
+            tokenizer,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            adapter=adapter,
+            trust_remote_code=trust_remote_code,
+        )
         self.name, self.revision, self.adapter = name, revision, adapter
-        self.model, self.tokenizer = model, tokenizer
         self.max_tokens, self.prompt = max_tokens, prompt
         self._rows = ROWS
         self.prefix = self._prefix(prompt)
-        limit = getattr(model.config, "max_position_embeddings", None)
+        limit = getattr(self.model.config, "max_position_embeddings", None)
         if limit is not None and len(self.prefix) + max_tokens - 1 > limit:
             raise InputError(
                 f"max_tokens = {max_tokens} after a beginning of {len(self.prefix)} tokens is more "

@@ -10,13 +10,22 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 
 from quasir.errors import InputError
 
-__all__ = ["BUILT_IN", "load"]
+__all__ = ["BUILT_IN", "load", "named_or_given"]
 
 BUILT_IN = {"quasir/biographies": Path(__file__).parent / "models" / "biographies"}
 """Models that come with the package, by name."""
 
 KINDS = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def named_or_given(
+    kind: str, name: str | None, model: Any, tokenizer: Any, **options: Any
+) -> tuple[Any, Any]:
+    """Return the model and tokenizer at hand, or those that the name loads."""
+    if (name is None) == (model is None) or (model is None) != (tokenizer is None):
+        raise InputError("give the model's name, or a model and its tokenizer.")
+    return (model, tokenizer) if name is None else load(name, kind, **options)
 
 
 def load(

@@ -12,7 +12,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from quasir.errors import InputError
 from quasir.levels import check_count
 from quasir.text.decoding import Decoder
-from quasir.text.loading import load
+from quasir.text.loading import named_or_given
 from quasir.text.memory import with_less_memory
 from quasir.text.scoring import LOGITS_AT_ONCE, score_texts
 from quasir.text.texts import Texts
@@ -67,24 +67,22 @@ class Seq2SeqLM:
         if not source:
             raise InputError("give the source text that the model is conditional on.")
         self.warp = Warp(temperature, top_k, top_p)
-        if (name is None) == (model is None) or (model is None) != (tokenizer is None):
-            raise InputError("give the model's name, or a model and its tokenizer.")
-        if name is not None:
-            model, tokenizer = load(
-                name,
-                "seq2seq",
-                device=device,
-                dtype=dtype,
-                revision=revision,
-                adapter=adapter,
-                trust_remote_code=trust_remote_code,
-            )
+        self.model, self.tokenizer = named_or_given(
+            "seq2seq",
+            name,
+            model,
+            tokenizer,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            adapter=adapter,
+            trust_remote_code=trust_remote_code,
+        )
         self.name, self.revision, self.adapter = name, revision, adapter
-        self.model, self.tokenizer = model, tokenizer
         self.source, self.max_tokens = source, max_tokens
         self._rows = ROWS
-        start = model.config.decoder_start_token_id
-        start = tokenizer.bos_token_id if start is None else start
+        start = self.model.config.decoder_start_token_id
+        start = self.tokenizer.bos_token_id if start is None else start
         if start is None:
             raise InputError("this model's configuration has no decoder_start_token_id.")
         self._start = int(start)
