@@ -1,8 +1,17 @@
-"""Print the benchmark table: `make bench`, on a machine that does nothing else."""
+"""Print the benchmark table: `make bench`, on a machine that does nothing else.
 
+`python -m benchmarks text` prints that part alone.
+"""
+
+import sys
 from itertools import chain
 
 from benchmarks import core, show, targets, text
 
+PARTS = {"core": core, "targets": targets, "text": text}
+
 if __name__ == "__main__":
-    show.table(chain(core.rows(), targets.rows(), text.rows()))
+    asked = sys.argv[1:] or list(PARTS)
+    if unknown := set(asked) - set(PARTS):
+        sys.exit(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    show.table(chain.from_iterable(PARTS[name].rows() for name in asked))

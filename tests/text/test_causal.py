@@ -217,6 +217,7 @@ def test_no_logits_array_of_all_texts(monkeypatch):
 
     lm._head = watched
     monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 10 * lm.model.config.vocab_size)
+    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 5)
     texts = every_text(lm)
     log_prob = lm.log_prob(texts)
     assert max(sizes) == 10

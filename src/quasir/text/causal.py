@@ -166,9 +166,9 @@ class CausalLM:
             nonlocal ring
             ring = RingCache(prompt, rows, self.max_tokens - 1)
 
-        def keep(rows: Tensor) -> None:
+        def keep(into: Tensor, source: Tensor, left: int) -> None:
             assert ring is not None
-            ring.keep(rows)
+            ring.keep(into, source, left)
 
         def step(tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
             assert ring is not None

@@ -11,21 +11,23 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["Decoder", "invert"]
+__all__ = ["Decoder", "invert", "moved"]
 
 
 def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return the token that each row's uniform falls on, and its log-probability.
 
-    A token of probability 0 adds nothing to the cumulative sum, so no uniform falls on it.
+    A token of probability 0 adds nothing to the cumulative sum, so no uniform falls on it. The
+    logits are overwritten.
     """
-    top = logits.amax(dim=-1, keepdim=True)
-    cumulative = (logits - top).exp_().cumsum(dim=-1)
+    below = logits.sub_(logits.amax(dim=-1, keepdim=True))
+    weights = below.exp()
+    cumulative = torch.cumsum(weights, dim=-1, out=weights)
     total = cumulative[:, -1:]
     # u < 1, but u times the total may round up to it.
     mark = torch.minimum(uniform[:, None].to(total.dtype) * total, total * (1 - 1e-7))
     token = torch.searchsorted(cumulative, mark, right=True)
-    log_prob = logits.gather(1, token) - top - total.log()
+    log_prob = below.gather(1, token) - total.log()
     return token[:, 0], log_prob[:, 0].double()
 
 
@@ -40,7 +42,8 @@ class Decoder:
         From (tokens (B, 1), positions (B, 1), mask (B, 1, 1, columns), column) to the logits
         (B, vocabulary) that follow, writing keys and values at that column of the ring.
     keep : callable
-        Called with the rows to keep, when the batch shrinks.
+        Called when the batch shrinks, with rows `into` that are over, rows `source` to put in
+        their places, and the number of rows that are left at the top.
     first : array (vocabulary,)
         Logits of the first token, the same for every draw.
     prompt : int
@@ -58,7 +61,7 @@ class Decoder:
         self,
         begin: Callable[[int], None],
         step: Callable[[Tensor, Tensor, Tensor, int], Tensor],
-        keep: Callable[[Tensor], None],
+        keep: Callable[[Tensor, Tensor, int], None],
         first: Tensor,
         prompt: int,
         end: int | None,
@@ -101,7 +104,7 @@ class Decoder:
     def _fill(self, waiting: Tensor, rows: int) -> None:
         self.begin(rows)
         columns, device = self.limit - 1, waiting.device
-        draw, waiting = waiting[:rows], waiting[rows:]
+        draw, waiting = waiting[:rows].clone(), waiting[rows:]
         place = torch.ones(rows, dtype=torch.int64, device=device)  # tokens drawn so far
         mask = torch.zeros((rows, self.prompt + columns), dtype=torch.bool, device=device)
         mask[:, : self.prompt] = True
@@ -132,6 +135,15 @@ class Decoder:
                 if len(idle):
                     going = torch.ones(len(draw), dtype=torch.bool, device=device)
                     going[idle] = False
-                    left = torch.nonzero(going)[:, 0]
-                    self.keep(left)
-                    draw, place, mask = draw[left], place[left], mask[left]
+                    left = len(draw) - len(idle)
+                    into, source = idle[idle < left], left + torch.nonzero(going[left:])[:, 0]
+                    self.keep(into, source, left)
+                    draw, place, mask = (
+                        moved(rows, into, source, left) for rows in (draw, place, mask)
+                    )
+
+
+def moved(rows: Tensor, into: Tensor, source: Tensor, left: int) -> Tensor:
+    """Return the first `left` rows, after rows `source` have been copied over rows `into`."""
+    rows[into] = rows[source]
+    return rows[:left]

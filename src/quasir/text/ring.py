@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from quasir.text.decoding import moved
+
 __all__ = ["RingCache"]
 
 
@@ -27,10 +29,11 @@ class RingCache(Cache):  # type: ignore[misc]
         ]
         super().__init__(layers=layers)
 
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone."""
+    def keep(self, into: Tensor, source: Tensor, left: int) -> None:
+        """Copy rows `source` over rows `into`, and keep the first `left`."""
         for layer in self.layers:
-            layer.keys, layer.values = layer.keys[rows], layer.values[rows]
+            layer.keys = moved(layer.keys, into, source, left)
+            layer.values = moved(layer.values, into, source, left)
 
 
 class _RingLayer(CacheLayerMixin):  # type: ignore[misc]

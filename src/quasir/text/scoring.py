@@ -1,4 +1,4 @@
-"""Scoring texts: sorted by length, with logits for a few hundred positions at a time."""
+"""Scoring texts: sorted by length, with logits for some hundred positions at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from quasir.typing import Array
 
 __all__ = ["LOGITS_AT_ONCE", "score_texts", "token_log_probs"]
 
-LOGITS_AT_ONCE = 1 << 23
-"""Logits in memory at once: 32 MB, instead of texts x tokens x vocabulary."""
+LOGITS_AT_ONCE = 1 << 22
+"""Logits in memory at once, instead of texts x tokens x vocabulary: 16 MB fit in a cache."""
+
+POSITIONS_AT_ONCE = 512
+"""But at least so many positions, or reading a large output matrix again would take the time."""
+
+TOKENS_AT_ONCE = 1 << 13
+"""Tokens in a batch: 512 texts of 40 were a fifth slower than 128 on a CPU, by its caches."""
 
 
 def score_texts(
@@ -43,7 +49,7 @@ def score_texts(
         As the texts are drawn with. A text of `limit` tokens was cut and has no end token; a
         shorter one has; a longer one cannot come out.
     rows : int
-        Texts at once.
+        Texts at once, at most.
     """
     lengths = texts.lengths
     log_prob = np.zeros(len(texts))
@@ -54,9 +60,11 @@ def score_texts(
         possible[owner[texts.ids == end]] = False
     order = np.flatnonzero(possible)
     order = order[np.argsort(-lengths[order], kind="stable")]
-    for start in range(0, len(order), rows):
-        part = order[start : start + rows]
-        longest = int(lengths[part].max(initial=0))
+    done = 0
+    while done < len(order):
+        longest = int(lengths[order[done]])
+        part = order[done : done + min(rows, max(1, TOKENS_AT_ONCE // (longest + 1)))]
+        done += len(part)
         ids = np.zeros((len(part), longest), dtype=np.int64)
         inside = np.arange(longest) < lengths[part][:, None]
         ids[inside] = texts.take(part).ids
@@ -82,9 +90,10 @@ def token_log_probs(
 ) -> Tensor:
     """Return the log-probability of each token, as float64, a few hundred positions at a time."""
     out = torch.empty(len(tokens), dtype=torch.float64, device=tokens.device)
-    step = max(1, LOGITS_AT_ONCE // vocabulary)
+    step = max(POSITIONS_AT_ONCE, LOGITS_AT_ONCE // vocabulary)
     for start in range(0, len(tokens), step):
         logits = warp(head(states[start : start + step]))
-        wanted = logits.gather(1, tokens[start : start + step, None])[:, 0]
-        out[start : start + step] = (wanted - logits.logsumexp(dim=-1)).double()
+        below = logits.sub_(logits.amax(dim=-1, keepdim=True))
+        wanted = below.gather(1, tokens[start : start + step, None])[:, 0]
+        out[start : start + step] = (wanted - below.exp_().sum(dim=-1).log()).double()
     return out

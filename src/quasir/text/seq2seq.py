@@ -11,7 +11,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from quasir.errors import InputError
 from quasir.levels import check_count
-from quasir.text.decoding import Decoder
+from quasir.text.decoding import Decoder, moved
 from quasir.text.loading import named_or_given
 from quasir.text.memory import with_less_memory
 from quasir.text.scoring import LOGITS_AT_ONCE, score_texts
@@ -137,9 +137,10 @@ class Seq2SeqLM:
             state["rows"] = rows
             self._ask(torch.full((rows, 1), self._start, device=self.device), state)
 
-        def keep(rows: Tensor) -> None:
+        def keep(into: Tensor, source: Tensor, left: int) -> None:
+            rows = moved(torch.arange(state["rows"], device=self.device), into, source, left)
             state["cache"].batch_select_indices(rows)
-            state["rows"] = len(rows)
+            state["rows"] = left
 
         def step(tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
             return self.warp(self._ask(tokens, state)[:, -1])
