@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
     from quasir.samplers.samples import Samples
+    from quasir.text.causal import CausalLM
 
 __all__ = [
     "BudgetExceeded",
@@ -17,6 +18,7 @@ __all__ = [
     "QuasirWarning",
     "RatioExceeded",
     "ScoreError",
+    "TuningError",
     "Unreachable",
 ]
 
@@ -75,3 +77,17 @@ class FeatureError(QuasirError, ValueError):
 
 class Infeasible(QuasirError):
     """A wish that no target can meet, or that too few draws stand behind."""
+
+
+class TuningError(QuasirError):
+    """A proposal that could not be tuned, or not further.
+
+    Attributes
+    ----------
+    tuned : CausalLM or None
+        The last good proposal, where there is one.
+    """
+
+    def __init__(self, message: str, tuned: CausalLM | None = None) -> None:
+        super().__init__(message)
+        self.tuned = tuned
