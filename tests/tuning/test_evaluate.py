@@ -6,7 +6,7 @@ import pytest
 import quasir as qr
 from quasir.draws import Draws
 from quasir.text.texts import Texts
-from quasir.tuning.evaluate import better_by, evaluate, partition
+from quasir.tuning.evaluate import better_by, evaluate
 from quasir.tuning.replay import Pool, thinned
 from tests.tuning.exact import every_text, model, noise, normalised, pool_of, starts_with
 
@@ -36,7 +36,7 @@ def test_expectations_are_exact():
     pool = pool_of(texts, log_p, [first, second], [300, 100], base.tokenizer)
     pool.features = {"long": texts.lengths > 1}
     p, kl, tvd = exact_values(log_p, pi)
-    evaluation = evaluate(pool, np.log(pi), partition(pool))
+    evaluation = evaluate(pool, np.log(pi))
     assert evaluation.log_z.value == pytest.approx(3.0, abs=1e-10)
     assert evaluation.kl.value == pytest.approx(kl, abs=1e-10)
     assert evaluation.tvd.value == pytest.approx(tvd, abs=1e-10)
@@ -49,36 +49,29 @@ def test_expectations_are_exact():
     mixture = 0.75 * first + 0.25 * second
     assert evaluation.ess == pytest.approx(400 / (p**2 / mixture).sum(), rel=1e-10)
     for by, was in zip(("kl", "tvd"), exact_values(log_p, first)[1:], strict=True):
-        gain = better_by(pool, np.log(pi), np.log(first), partition(pool), by)
+        gain = better_by(pool, np.log(pi), np.log(first), by)
         assert gain.value == pytest.approx(was - {"kl": kl, "tvd": tvd}[by], abs=1e-10)
 
 
-def drawn_pools(rng, base, texts, log_p, laws, sizes):
-    """Draw pools to train on and to hold out from several laws, as a run does."""
-    pools = []
-    for share in (0.8, 0.2):
-        pool = Pool(base.tokenizer)
-        pool.index = np.empty(0, dtype=int)
-        for _ in laws:
-            pool.add_proposal(lambda items: np.empty(0))
-        for k, (law, size) in enumerate(zip(laws, sizes, strict=True)):
-            n = int(share * size)
-            chosen = rng.choice(len(texts), n, p=law)
-            draws = Draws(log_p[chosen], np.log(law[chosen]), np.zeros(n), texts.take(chosen))
-            draws = Draws(
-                draws.log_p, draws.log_q, draws.log_u, draws.items, features={"i": chosen * 1.0}
-            )
-            kept, stands_for = thinned(draws, rng)
-            at = kept.features["i"].astype(int)
-            others = {
-                j: (lambda items, j=j, at=at: np.log(laws[j][at]))
-                for j in range(len(laws))
-                if j != k
-            }
-            pool.add(kept, n, stands_for, k, others, 0)
-            pool.index = np.concatenate([pool.index, at])
-        pools.append(pool)
-    return pools
+def drawn_pool(rng, base, texts, log_p, laws, sizes):
+    """Draw a pool from several laws, as a run does; `index` says which text each draw is."""
+    pool, index = Pool(base.tokenizer), []
+    for _ in laws:
+        pool.add_proposal(lambda items: np.empty(0))
+    for k, (law, n) in enumerate(zip(laws, sizes, strict=True)):
+        chosen = rng.choice(len(texts), n, p=law)
+        column = {"index": chosen.astype(float)}
+        draws = Draws(
+            log_p[chosen], np.log(law[chosen]), np.zeros(n), texts.take(chosen), features=column
+        )
+        kept, stands_for = thinned(draws, rng)
+        at = kept.features["index"].astype(int)
+        others = {
+            j: (lambda items, j=j, at=at: np.log(laws[j][at])) for j in range(len(laws)) if j != k
+        }
+        pool.add(kept, n, stands_for, k, others, 0)
+        index.append(at)
+    return pool, np.concatenate(index)
 
 
 def test_intervals_cover():
@@ -93,18 +86,16 @@ def test_intervals_cover():
     inside = {"kl": 0, "tvd": 0, "z": 0, "better": 0, "closer": 0, "possible": 0}
     runs = 400
     for _ in range(runs):
-        trained, held_out = drawn_pools(rng, base, texts, log_p, [first, second], [3000, 1000])
-        z = partition(trained, held_out)
-        log_pi = np.log(pi)[held_out.index]
-        evaluation = evaluate(held_out, log_pi, z)
-        was = old[held_out.index]
+        held_out, index = drawn_pool(rng, base, texts, log_p, [first, second], [3000, 1000])
+        log_pi, was = np.log(pi)[index], old[index]
+        evaluation = evaluate(held_out, log_pi)
         parts = {
             "kl": (evaluation.kl, kl),
             "tvd": (evaluation.tvd, tvd),
             "z": (evaluation.log_z, 3.0),
             "possible": (evaluation.moments["possible"], possible),
-            "better": (better_by(held_out, log_pi, was, z, "kl"), better),
-            "closer": (better_by(held_out, log_pi, was, z, "tvd"), closer),
+            "better": (better_by(held_out, log_pi, was, "kl"), better),
+            "closer": (better_by(held_out, log_pi, was, "tvd"), closer),
         }
         for name, (part, value) in parts.items():
             inside[name] += part.low <= value <= part.high
@@ -117,7 +108,7 @@ def test_a_proposal_that_cannot_give_a_text_is_worse():
     pool = pool_of(texts, log_p, [first, second], [300, 100], base.tokenizer)
     log_old = np.log(first)
     log_old[np.argmax(log_p)] = -np.inf
-    gain = better_by(pool, np.log(pi), log_old, partition(pool), "kl")
+    gain = better_by(pool, np.log(pi), log_old, "kl")
     assert gain.value == np.inf
     assert gain.value > gain.se
 

@@ -161,7 +161,7 @@ class Loop:
             self.halvings += 1
         self.learner.restore(self.best)
         proposal = rounds.held_out.log_q[:, rounds.current]
-        gain = better_by(rounds.held_out, self.best_log_pi, proposal, rounds.z, self.dpg.adapt)
+        gain = better_by(rounds.held_out, self.best_log_pi, proposal, self.dpg.adapt)
         if gain.value > gain.se:
             rounds.adapt(self.best["average"])
         rounds.draw(self.dpg.draws)
@@ -173,7 +173,7 @@ class Loop:
         """Judge the best weights on the draws that have come in."""
         self.round_began, self.fruitless, self._batches = self.step, 0, None
         self.best_log_pi = self.learner.log_prob(self.rounds.held_out.items)
-        evaluation = evaluate(self.rounds.held_out, self.best_log_pi, self.rounds.z)
+        evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         if math.isinf(self.kl_at_start):
             self.kl_at_start = evaluation.kl.value
         self._write(evaluation, "round", best=True)
@@ -196,7 +196,7 @@ class Loop:
                 self.rounds.trained,
                 loss_named(self.dpg.loss),
                 self.rounds.current,
-                self.rounds.z.log_z,
+                self.rounds.log_z,
                 self.dpg.centred,
                 self.dpg.clip_weights,
             )
@@ -205,7 +205,7 @@ class Loop:
     def _judge(self) -> None:
         """Evaluate on the draws held out, and remember the best."""
         log_pi = self.learner.log_prob(self.rounds.held_out.items)
-        evaluation = evaluate(self.rounds.held_out, log_pi, self.rounds.z)
+        evaluation = evaluate(self.rounds.held_out, log_pi)
         better = self._gain(log_pi, self.best_log_pi) > 0
         if better:
             self.best, self.best_log_pi, self.best_step = self.learner.snapshot(), log_pi, self.step
@@ -221,7 +221,7 @@ class Loop:
             )
 
     def _gain(self, new: Array, old: Array) -> float:
-        gain = better_by(self.rounds.held_out, new, old, self.rounds.z, self.dpg.adapt)
+        gain = better_by(self.rounds.held_out, new, old, self.dpg.adapt)
         return float(gain.value)
 
     def _collapse(self) -> str:
@@ -299,7 +299,7 @@ class Loop:
             )
         if self.out is None:
             return self.policy.frozen(weights)
-        evaluation = evaluate(self.rounds.held_out, self.best_log_pi, self.rounds.z)
+        evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         facts = {
             "finished": whole,
             "options": self.dpg.identity,

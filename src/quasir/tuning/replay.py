@@ -5,6 +5,11 @@ from their deterministic mixture m(x) = sum_k (n_k/N) q_k(x) (the balance heuris
 Guibas 1995), which is unbiased for each fixed set of proposals, and bounded where any one of them
 is good: the weight of a draw is never far above that under the best proposal for it. This needs
 log q_k(x) of every proposal on every draw that is kept, whichever it came from.
+
+A proposal is not fixed when it was fitted to the very draws that it is asked about: it gives them
+too much probability, and they get too little weight. So draws that were trained on count the less
+the better they are known by heart. As weights to train with that does no harm, but no estimate is
+made from them: see `quasir.tuning.evaluate`.
 """
 
 from __future__ import annotations

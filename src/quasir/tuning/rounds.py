@@ -14,7 +14,7 @@ from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
 from quasir.text.tokens import same_tokenizer
 from quasir.tuning.checkpoint import Checkpoints
-from quasir.tuning.evaluate import Partition, partition
+from quasir.tuning.evaluate import log_partition
 from quasir.tuning.policy import Policy, Weights
 from quasir.tuning.replay import Pool, thinned
 from quasir.tuning.seeds import DRAWS, THINNING, rng_of
@@ -75,9 +75,9 @@ class Rounds:
                 pool.add_proposal(lambda items: np.empty(0))
 
     @property
-    def z(self) -> Partition:
-        """The running estimate of Z, from all draws."""
-        return partition(self.trained, self.held_out)
+    def log_z(self) -> float:
+        """The running estimate of log Z, from all draws that were held out."""
+        return log_partition(self.held_out)
 
     @property
     def ess(self) -> float:
