@@ -68,9 +68,9 @@ class DPG:
         the base: half of the first draws are taken from it.
     rate, warmup, weight_decay, averaging, clip_gradient
         See `Settings`; `rate` is by default 2e-4, and 2e-3 for an adapter.
-    centred : bool
-        Whether the weights are centred: less variance, and draws that are trained on again are
-        not memorised; see `quasir.tuning.losses`.
+    centred : bool, optional
+        Whether the weights are centred; see `quasir.tuning.losses`. By default in those rounds
+        where draws are so few that they would be memorised, or pi is near p.
     clip_weights : float, optional
         Where to clip p/m. It is exact without.
     hold_out : float
@@ -122,7 +122,7 @@ class DPG:
     weight_decay: float = 0.01
     averaging: float = 0.98
     clip_gradient: float = 1.0
-    centred: bool = True
+    centred: bool | None = None
     clip_weights: float | None = None
     hold_out: float = 0.2
     memory: int = 20_000

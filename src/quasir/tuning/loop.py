@@ -20,6 +20,18 @@ from quasir.text.causal import CausalLM
 from quasir.tuning.checkpoint import Checkpoints
 from quasir.tuning.evaluate import Evaluation, better_by, evaluate
 from quasir.tuning.learner import Diverged, Learner
+from quasir.tuning.limits import (
+    COLLAPSED,
+    ENOUGH,
+    FEW,
+    FRUITLESS,
+    LOST,
+    NEAR,
+    SCARCE,
+    collapsed,
+    few,
+    never_met,
+)
 from quasir.tuning.log import Log
 from quasir.tuning.losses import loss_named
 from quasir.tuning.minibatch import Minibatches
@@ -33,21 +45,6 @@ if TYPE_CHECKING:
     from quasir.tuning.dpg import DPG
 
 __all__ = ["Loop"]
-
-ENOUGH = 200.0
-"""Effective draws to begin with: with fewer the first steps follow a handful of texts."""
-
-FEW = 50.0
-"""Effective draws below which a run that begins is warned about."""
-
-COLLAPSED = 5.0
-"""Effective draws at which there is nothing left to learn but a few texts by heart."""
-
-FRUITLESS = 2
-"""Evaluations without an improvement that end a round: fresh draws help then, more steps do not."""
-
-LOST = 10.0
-"""Nats that KL(p, pi) may be above its double at the start before the run is given up."""
 
 
 class Loop:
@@ -84,7 +81,7 @@ class Loop:
             hold_out=dpg.hold_out,
             memory=dpg.memory,
             everywhere=loss.plain is None,
-            impossible=dpg.centred,
+            impossible=dpg.centred is not False,
         )
         self.log = Log(out, dpg.progress, dpg.tensorboard)
         self.step = self.round_began = self.best_step = 0
@@ -92,6 +89,7 @@ class Loop:
         self.best: dict[str, Any] = self.learner.snapshot()
         self.best_log_pi: Array = np.empty(0)
         self.kl_at_start = math.inf
+        self.centred = bool(dpg.centred)
         self._batches: Minibatches | None = None
         self._restore()
 
@@ -134,21 +132,11 @@ class Loop:
         while rounds.ess < ENOUGH and rounds.drawn < dpg.give_up:
             rounds.draw_first(min(dpg.draws, dpg.give_up))
         if not (rounds.trained.possible.any() and rounds.held_out.possible.any()):
-            raise TuningError(
-                f"the target was met by {rounds.possible:,} of {rounds.drawn:,} draws, too few to "
-                "learn from: every gradient would be zero. Begin with a prompt or a model that "
-                "meets it more often (warm_start=...), tune first towards a weaker target, such "
-                "as base * qr.tilt(feature, 3), or raise give_up."
-            )
+            raise TuningError(never_met(rounds))
         if rounds.ess < COLLAPSED:
-            raise TuningError(self._collapse())
+            raise TuningError(collapsed(rounds) + ".")
         if rounds.ess < FEW:
-            warnings.warn(
-                f"{rounds.drawn:,} draws are worth only {rounds.ess:.0f} of the target: the first "
-                "steps will follow a handful of texts. A warm start helps.",
-                QuasirWarning,
-                stacklevel=2,
-            )
+            warnings.warn(few(rounds), QuasirWarning, stacklevel=2)
         if rounds.proposals == 2:
             base, warm = rounds.held_out.log_q.T
             rounds.current = int(self._gain(warm, base) > 0)
@@ -166,7 +154,7 @@ class Loop:
             rounds.adapt(self.best["average"])
         rounds.draw(self.dpg.draws)
         if rounds.ess < COLLAPSED:
-            raise Diverged(self._collapse())
+            raise Diverged(collapsed(rounds))
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -176,6 +164,8 @@ class Loop:
         evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         if math.isinf(self.kl_at_start):
             self.kl_at_start = evaluation.kl.value
+        if self.dpg.centred is None:
+            self.centred = self.rounds.ess < SCARCE or evaluation.tvd.value < NEAR
         self._write(evaluation, "round", best=True)
 
     def _learn(self) -> None:
@@ -197,7 +187,7 @@ class Loop:
                 loss_named(self.dpg.loss),
                 self.rounds.current,
                 self.rounds.log_z,
-                self.dpg.centred,
+                self.centred,
                 self.dpg.clip_weights,
             )
         return self._batches
@@ -224,13 +214,6 @@ class Loop:
         gain = better_by(self.rounds.held_out, new, old, self.dpg.adapt)
         return float(gain.value)
 
-    def _collapse(self) -> str:
-        return (
-            f"of {self.rounds.possible:,} draws with P(x) > 0 a handful have all the weight (an "
-            f"effective {self.rounds.ess:.2f} draws): pi would learn those texts by heart. A "
-            "proposal nearer to the target (warm_start=...) or more draws a round help"
-        )
-
     def _write(self, evaluation: Evaluation, event: str, best: bool) -> None:
         rounds = self.rounds
         self.log.write(
@@ -240,6 +223,7 @@ class Loop:
             round=rounds.count,
             proposal=rounds.current,
             best=best,
+            centred=self.centred,
             draws=rounds.drawn,
             possible=rounds.possible,
             kept=len(rounds.trained),
@@ -259,6 +243,7 @@ class Loop:
                 "halvings": self.halvings,
                 "best_step": self.best_step,
                 "kl_at_start": self.kl_at_start,
+                "centred": self.centred,
                 "best_log_pi": self.best_log_pi,
                 "best": self.best,
                 "learner": self.learner.snapshot(),
@@ -274,7 +259,7 @@ class Loop:
         if state is None:
             return
         counts = ("step", "round_began", "best_step", "stale", "fruitless", "halvings")
-        for name in (*counts, "kl_at_start"):
+        for name in (*counts, "kl_at_start", "centred"):
             setattr(self, name, state[name])
         self.best_log_pi, self.best = state["best_log_pi"], state["best"]
         self.learner.restore(state["learner"])
