@@ -70,7 +70,8 @@ def test_the_proposal_is_replaced_by_better_ones(adapt):
     texts = every_text(base)
     target = base * starts_with("a") * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    loop = Loop(qr.tuning.DPG(target, base, adapt=adapt, **(SMALL | {"steps": 120}), **QUIET), None)
+    slow = SMALL | {"steps": 120, "rate": 2e-3, "round_steps": 20}
+    loop = Loop(qr.tuning.DPG(target, base, adapt=adapt, **slow, **QUIET), None)
     loop.go()
     assert loop.rounds.current >= 2
     proposals = [
