@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from quasir import features
+from quasir import features, metrics
 from quasir.certificate import Certificate
 from quasir.constrain import constrain
 from quasir.draws import Draws, draw
@@ -23,7 +23,9 @@ from quasir.errors import (
     QuasirError,
     QuasirWarning,
     RatioExceeded,
+    RecipeError,
     ScoreError,
+    StoreError,
     Unreachable,
 )
 from quasir.estimate import Estimate
@@ -60,8 +62,10 @@ __all__ = [
     "QuasirError",
     "QuasirWarning",
     "RatioExceeded",
+    "RecipeError",
     "Samples",
     "ScoreError",
+    "StoreError",
     "Table",
     "Target",
     "Unreachable",
@@ -69,6 +73,7 @@ __all__ = [
     "draw",
     "features",
     "from_scipy",
+    "metrics",
     "reward",
     "text",
     "tilt",

@@ -16,7 +16,9 @@ __all__ = [
     "QuasirError",
     "QuasirWarning",
     "RatioExceeded",
+    "RecipeError",
     "ScoreError",
+    "StoreError",
     "Unreachable",
 ]
 
@@ -75,3 +77,21 @@ class FeatureError(QuasirError, ValueError):
 
 class Infeasible(QuasirError):
     """A wish that no target can meet, or that too few draws stand behind."""
+
+
+class RecipeError(QuasirError, ValueError):
+    """A recipe that cannot be run; the message gives the file and the line of each mistake."""
+
+
+class StoreError(QuasirError):
+    """A run on disk that cannot be read or written.
+
+    Attributes
+    ----------
+    damaged : list of int
+        Numbers of the shards that are absent, truncated or edited.
+    """
+
+    def __init__(self, message: str, damaged: list[int] | None = None) -> None:
+        super().__init__(message)
+        self.damaged = damaged or []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
 
 __all__ = ["MAX_Z", "Check"]
 
@@ -28,6 +30,13 @@ class Check:
     predicted: float
     predicted_se: float
     z: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary; what is not finite is None."""
+        return {
+            key: value if isinstance(value, str) or math.isfinite(value) else None
+            for key, value in asdict(self).items()
+        }
 
     @property
     def doubtful(self) -> bool:
