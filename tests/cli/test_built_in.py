@@ -15,7 +15,7 @@ SIZES = {
     "scientists": {"draws": 2048, "fit": 14_000, "samples": 10},
     "sports": {"draws": 2048, "fit": 4096, "samples": 10},
     "female": {"draws": 2048, "fit": 2048, "samples": 10},
-    "contains": {"draws": 2048, "samples": 10},
+    "contains": {"draws": 6144, "samples": 2},
 }
 
 
