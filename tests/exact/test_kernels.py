@@ -1,0 +1,141 @@
+"""Transition matrices, built from the functions that the samplers use: p is stationary."""
+
+import numpy as np
+import pytest
+
+from quasir.samplers.imh import chain_states, log_move
+from quasir.samplers.rejection_control import log_control_weight
+from quasir.samplers.resampling import resampling_law
+
+TOLERANCE = 1e-10
+
+
+def completed(moves):
+    """Return the matrix whose diagonal is what no move takes."""
+    matrix = np.array(moves)
+    matrix[np.diag_indices(len(matrix))] += 1 - matrix.sum(axis=1)
+    return matrix
+
+
+def drift(matrix, weights):
+    """Return how far one step takes p."""
+    p = np.asarray(weights) / np.sum(weights)
+    assert matrix.min() >= -1e-12
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
+    return float(np.abs(p @ matrix - p).max())
+
+
+def space(seed, size=9):
+    """Return q and unnormalised P on a space of which P is 0 on one item."""
+    rng = np.random.default_rng(seed)
+    q, weights = rng.dirichlet(np.ones(size)), 40 * rng.dirichlet(0.5 * np.ones(size))
+    weights[2] = 0
+    return q, weights
+
+
+def independent(law, log_w):
+    """Return the matrix of the chain that proposes from `law` and moves by `log_move`."""
+    possible = np.flatnonzero(log_w > -np.inf)
+    moves = np.zeros((len(law), len(law)))
+    for x in possible:
+        moves[x] = law * np.exp(log_move(log_w[x], log_w))
+        moves[x, x] = 0
+    return completed(moves)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_imh_keeps_p(seed):
+    q, weights = space(seed)
+    with np.errstate(divide="ignore"):
+        log_w = np.log(weights) - np.log(q)
+    assert drift(independent(q, log_w), weights) < TOLERANCE
+
+
+def test_imh_with_a_wrong_ratio_does_not():
+    q, weights = space(0)
+    with np.errstate(divide="ignore"):
+        assert drift(independent(q, np.log(weights)), weights) > 1e-3
+        assert drift(independent(q, np.log(q) - np.log(weights + 1e-300)), weights) > 1e-3
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.05, 0.5, 1.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_rejection_chains_keep_p_and_have_tierneys_three_cases(seed, share):
+    q, weights = space(seed)
+    w = weights / q
+    beta = share * w.max()
+    p_beta = np.minimum(weights, beta * q)
+    p_beta /= p_beta.sum()
+    with np.errstate(divide="ignore"):
+        log_w = np.where(w > 0, np.maximum(np.log(w), np.log(beta)), -np.inf)
+    assert drift(independent(p_beta, log_w), weights) < TOLERANCE
+    if 0.001 < share < 1:  # below every ratio it is IMH from q, and above every one RS
+        with np.errstate(divide="ignore"):
+            assert drift(independent(p_beta, np.log(w)), weights) > 1e-4
+    for x in np.flatnonzero(w > 0):
+        for y in np.flatnonzero(w > 0):
+            outside = w[y] > beta
+            tierney = 1.0
+            if w[x] > beta:
+                tierney = min(1.0, w[y] / w[x]) if outside else beta / w[x]
+            assert np.exp(log_move(log_w[x], log_w[y])) == pytest.approx(tierney, rel=1e-12)
+
+
+@pytest.mark.parametrize("log_beta", [-np.inf, 0.4])
+def test_the_pass_over_draws_moves_exactly_where_log_u_is_below_log_move(log_beta):
+    """For each pair of weights, on both sides of the threshold."""
+    rng = np.random.default_rng(0)
+    for log_x, log_y in rng.normal(size=(50, 2)) * 2:
+        from_x, to_y = max(log_x, log_beta), max(log_y, log_beta)
+        threshold = float(log_move(from_x, to_y))
+        # With a beta, the uniform that is left after QRS has accepted y is the one that decides.
+        used = min(0.0, log_y - log_beta) if log_beta > -np.inf else 0.0
+        for log_v in (threshold - 1e-9, threshold + 1e-9):
+            if log_v >= 0:
+                continue
+            log_alpha = log_y - (log_v + used)
+            states = chain_states(np.array([to_y]), np.array([log_alpha]), from_x)
+            assert (states[0] == 0) == (log_v < threshold)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_the_footnote(seed):
+    """(1 - 1/M)^k bounds the TVD, start included; the L1 distance needs the printed factor 2."""
+    q, weights = space(seed)
+    p = weights / weights.sum()
+    bound = float((p / q).max())
+    with np.errstate(divide="ignore"):
+        matrix = independent(q, np.log(weights) - np.log(q))
+    law = np.where(p > 0, q, 0) / q[p > 0].sum()
+    for k in range(1, 60):
+        assert np.abs(law - p).sum() / 2 <= (1 - 1 / bound) ** k + 1e-12
+        law = law @ matrix
+    # From the state of the largest ratio, the worst to be in, the bound is all but reached.
+    worst = int(np.argmax(p / q))
+    tvd = np.abs(np.linalg.matrix_power(matrix, 20)[worst] - p).sum() / 2
+    assert tvd == pytest.approx((1 - p[worst]) * (1 - 1 / bound) ** 20, rel=1e-9)
+    if p[worst] < 0.5:
+        assert 2 * tvd > (1 - 1 / bound) ** 20
+
+
+def test_the_bound_is_not_vacuous_on_these_spaces():
+    assert any(space(seed)[1].max() < 0.5 * space(seed)[1].sum() for seed in range(4))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rejection_control_weights_lead_from_p_beta_to_p(seed):
+    q, weights = space(seed)
+    beta = 0.1 * (weights / q).max()
+    p_beta = np.minimum(weights, beta * q)
+    with np.errstate(divide="ignore"):
+        weighted = p_beta * np.exp(log_control_weight(np.log(weights) - np.log(q), np.log(beta)))
+    np.testing.assert_allclose(weighted, weights, rtol=1e-12)
+    assert np.abs(p_beta / p_beta.sum() - weights / weights.sum()).max() > 1e-3
+
+
+def test_resampling_by_weight_is_p_on_a_pool_in_proportion_to_q():
+    counts, weights = np.array([1, 2, 5, 2]), np.array([3.0, 0.0, 1.0, 4.0])
+    items = np.repeat(np.arange(4), counts)
+    with np.errstate(divide="ignore"):
+        law = resampling_law(np.log(weights[items]) - np.log(counts[items] / 10))
+    np.testing.assert_allclose(np.bincount(items, law), weights / weights.sum(), rtol=1e-12)
