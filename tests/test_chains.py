@@ -19,7 +19,7 @@ from quasir.samplers import (
     RejectionControl,
 )
 from quasir.samplers.approximate import count_distinct
-from quasir.samplers.imh import chain_states
+from quasir.samplers.independent import chain_states
 from quasir.samplers.schedule import Schedule
 
 TARGET = qr.from_scipy(stats.poisson(11))

@@ -3,9 +3,20 @@
 import numpy as np
 import pytest
 
-from quasir.samplers.imh import chain_states, log_move
+from quasir.samplers import RWMH
+from quasir.samplers.edits import Limits, log_directions, positions
+from quasir.samplers.independent import chain_states, log_move
+from quasir.samplers.local import log_acceptance
 from quasir.samplers.rejection_control import log_control_weight
 from quasir.samplers.resampling import resampling_law
+from tests.sequences import (
+    TableEditor,
+    every_sequence,
+    matrix_of,
+    moves_of,
+    table_of,
+    weights_of,
+)
 
 TOLERANCE = 1e-10
 
@@ -139,3 +150,116 @@ def test_resampling_by_weight_is_p_on_a_pool_in_proportion_to_q():
     with np.errstate(divide="ignore"):
         law = resampling_law(np.log(weights[items]) - np.log(counts[items] / 10))
     np.testing.assert_allclose(np.bincount(items, law), weights / weights.sum(), rtol=1e-12)
+
+
+LENGTHS = [(0, 3), (1, 3), (2, 2), (0, 1), (3, 3)]
+BOOSTS = [None, {1: 0.3}, {"zero": 0.05, "two": 0.4}]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("boost", BOOSTS, ids=str)
+def test_rwmh_keeps_p_over_sequences_of_any_length(lengths, boost):
+    sampler, sequences, weights = edited(lengths, boost)
+    assert drift(matrix_of(sampler, sequences, weights), weights) < TOLERANCE
+
+
+def edited(lengths, boost):
+    sequences = every_sequence(3, *lengths)
+    weights = weights_of(sequences, seed=len(sequences))
+    sampler = RWMH(
+        table_of(sequences, weights),
+        table_of(sequences, np.ones(len(sequences))),
+        TableEditor(),
+        min_tokens=lengths[0],
+        max_tokens=lengths[1],
+        boost=boost,
+    )
+    return sampler, sequences, weights
+
+
+def without_choice(tokens, edit, token, row, limits):
+    """Leave the operation and the position out of the ratio."""
+    forward, backward = log_directions(tokens, edit, token, row, limits)
+    length = len(edit.applied(tokens, token))
+    return (
+        forward - edit.log_prob(len(tokens), limits),
+        backward - edit.reverse.log_prob(length, limits),
+    )
+
+
+def without_limits(tokens, edit, token, row, limits):
+    """Take three operations to be legal at every length."""
+    return log_directions(tokens, edit, token, row, Limits(0, 99))
+
+
+def without_token(tokens, edit, token, row, limits):
+    """Leave the probability of the token that a deletion would have to put back out."""
+    forward, backward = log_directions(tokens, edit, token, row, limits)
+    if edit.operation == "delete":
+        backward = edit.reverse.log_prob(len(tokens) - 1, limits)
+    return forward, backward
+
+
+def symmetric(tokens, edit, token, row, limits):
+    """Take both directions to be alike."""
+    return 0.0, 0.0
+
+
+@pytest.mark.parametrize("wrong", [without_choice, without_limits, without_token, symmetric])
+def test_rwmh_with_a_wrong_ratio_does_not(wrong):
+    sampler, sequences, weights = edited((0, 3), {1: 0.3})
+    assert drift(matrix_of(sampler, sequences, weights, wrong), weights) > 1e-3
+
+
+def test_rwmh_with_a_boost_left_out_of_the_ratio_does_not():
+    sampler, sequences, weights = edited((0, 3), {1: 0.3})
+    plain, _, _ = edited((0, 3), None)
+
+    def unboosted(tokens, edit, token, row, limits):
+        bare = plain.token_probs([edit.masked(tokens)], np.array([edit.position]))[0]
+        return log_directions(tokens, edit, token, np.log(bare + 1e-300), limits)
+
+    assert drift(matrix_of(sampler, sequences, weights, unboosted), weights) > 1e-3
+
+
+@pytest.mark.parametrize("boost", [None, {1: 0.3}], ids=str)
+def test_a_step_of_rwmh_is_a_move_of_the_matrix(boost):
+    """Uniforms in the middle of each operation, position and token, around each acceptance."""
+    sampler, sequences, weights = edited((0, 3), boost)
+    place = {tokens: i for i, tokens in enumerate(sequences)}
+    with np.errstate(divide="ignore"):
+        log_p = np.log(weights)
+    checked = 0
+    for x in sequences[::3]:
+        if weights[place[x]] == 0:
+            continue
+        legal = sampler.limits.legal(len(x))
+        for edit, token, row in moves_of(sampler, x):
+            below = np.concatenate([[0.0], np.cumsum(np.exp(row))])
+            u_token = (below[token] + below[token + 1]) / 2
+            if np.exp(row[token]) == 0:
+                continue
+            y = edit.applied(x, token)
+            accept = np.exp(
+                log_acceptance(
+                    log_p[place[x]],
+                    log_p[place[y]],
+                    *log_directions(x, edit, token, row, sampler.limits),
+                )
+            )
+            for u_accept in {accept * (1 - 1e-9), min(accept * (1 + 1e-9) + 1e-12, 1.0)}:
+                uniforms = [
+                    (legal.index(edit.operation) + 0.5) / len(legal),
+                    (edit.position + 0.5) / positions(edit.operation, len(x)),
+                    u_token,
+                    1 - u_accept,
+                ]
+                if not 0 < u_accept < 1:
+                    continue
+                states, log_new, moved = sampler.step([x], log_p[[place[x]]], np.array([uniforms]))
+                expected = y if u_accept < accept else x
+                assert states == [expected]
+                assert log_new[0] == log_p[place[expected]]
+                assert moved[0] == (u_accept < accept and x != y) or x == y
+                checked += 1
+    assert checked > 100

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.samplers import IMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
+from quasir.samplers import IMH, RWMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
+from tests.sequences import TableEditor, every_sequence, matrix_of, table_of, weights_of
 from tests.statistical.goodness import FALSE_ALARM, fits
 
 SUPPORT = [f"x{i}" for i in range(10)]
@@ -133,3 +134,42 @@ def test_rejection_control_covers_the_mean_under_p():
         plain += abs(values.mean() - exact) <= half
     assert stats.binomtest(covered, runs, 0.95).pvalue > FALSE_ALARM
     assert stats.binomtest(plain, runs, 0.95).pvalue < FALSE_ALARM
+
+
+SEQUENCES = every_sequence(2, 0, 3)
+WEIGHTS = weights_of(SEQUENCES, seed=2) + 0.05
+STARTS = np.random.default_rng(1).dirichlet(np.ones(len(SEQUENCES)))
+
+
+def random_walk(**settings):
+    return RWMH(
+        table_of(SEQUENCES, WEIGHTS),
+        table_of(SEQUENCES, STARTS),
+        TableEditor(2, holes=False),
+        max_tokens=3,
+        boost={1: 0.2},
+        **settings,
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 6])
+def test_rwmh_reset_follows_the_law_of_k_states(k):
+    sampler = random_walk(reset=k)
+    matrix = matrix_of(sampler, SEQUENCES, WEIGHTS)
+    samples = sampler.sample(8_000, seed=k)
+    assert samples.proposals == 8_000 * k
+    assert fits(samples.items, SEQUENCES, STARTS @ np.linalg.matrix_power(matrix, k - 1))
+    assert not fits(samples.items, SEQUENCES, STARTS @ np.linalg.matrix_power(matrix, k + 3))
+    assert not fits(samples.items, SEQUENCES, WEIGHTS)
+
+
+def test_rwmh_follows_p_in_the_long_run():
+    chain = random_walk(burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
+    assert fits(chain.items, SEQUENCES, WEIGHTS)
+
+
+def test_rwmh_with_the_wrong_ratio_fails(monkeypatch):
+    """Taking insertions and deletions to be as probable as their reverse."""
+    monkeypatch.setattr("quasir.samplers.rwmh.log_directions", lambda *given: (0.0, 0.0))
+    chain = random_walk(burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
+    assert not fits(chain.items, SEQUENCES, WEIGHTS)

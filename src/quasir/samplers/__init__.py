@@ -8,6 +8,7 @@ from quasir.samplers.rejection import RS
 from quasir.samplers.rejection_chain import RejectionChain
 from quasir.samplers.rejection_control import RejectionControl, Weighted
 from quasir.samplers.resampling import SIR
+from quasir.samplers.rwmh import RWMH, Editor
 from quasir.samplers.samples import Samples
 from quasir.samplers.supremum import Climbed, EmpiricalSupremum
 
@@ -15,10 +16,12 @@ __all__ = [
     "IMH",
     "QRS",
     "RS",
+    "RWMH",
     "SIR",
     "Approximate",
     "Chain",
     "Climbed",
+    "Editor",
     "EmpiricalSupremum",
     "IncrementalQRS",
     "RejectionChain",

@@ -17,7 +17,9 @@ from quasir.typing import Array, Items
 __all__ = ["Approximate", "Chain", "count_distinct", "ran_out"]
 
 STUCK = 0.1
-"""A chain that spent more than this share of its steps on one state is doubted."""
+"""A chain that spent more than this share of its steps on one state is doubted,"""
+STAYED = 20
+"""if they were more than so many: a short chain may well stay for a few steps."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -103,7 +105,7 @@ def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
     >>> stuck(3, 1000)
     ()
     """
-    if longest_stay <= STUCK * steps:
+    if longest_stay <= max(STUCK * steps, STAYED):
         return ()
     return (
         f"The chain stayed on one state for {longest_stay:,} of {steps:,} steps: its samples rest "
