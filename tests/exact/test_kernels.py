@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from quasir.samplers import RWMH
+from quasir.lattice import RBM, Ising, Potts, UniformStates, grid
+from quasir.samplers import RWMH, Gibbs
 from quasir.samplers.edits import Limits, log_directions, positions
+from quasir.samplers.gwg import log_moves, log_values
 from quasir.samplers.independent import chain_states, log_move
 from quasir.samplers.local import log_acceptance
 from quasir.samplers.rejection_control import log_control_weight
@@ -263,3 +265,143 @@ def test_a_step_of_rwmh_is_a_move_of_the_matrix(boost):
                 assert moved[0] == (u_accept < accept and x != y) or x == y
                 checked += 1
     assert checked > 100
+
+
+def lattices():
+    rng = np.random.default_rng(7)
+    return {
+        "Ising": Ising(grid(2, 2, 0.6), rng.normal(size=4) / 2),
+        "Potts": Potts(grid(1, 3, 0.8), 3, rng.normal(size=(3, 3))),
+        "Potts of two": Potts(grid(2, 2, 0.8), 2, rng.normal(size=(4, 2))),
+        "RBM": RBM(2 * rng.normal(size=(4, 3)), rng.normal(size=4), rng.normal(size=3)),
+    }
+
+
+def informed(sampler, states, log_p, log_back=None):
+    """Return the matrix of Gibbs with gradients over all states of a target."""
+    size, k = sampler.target.size, sampler.target.categories
+    place = {tuple(x): i for i, x in enumerate(states.tolist())}
+    gradient = sampler.gradient(states)
+    if sampler.site_first:
+        moves = np.stack(
+            [log_values(states[:, i], gradient[:, i]) for i in range(size)], axis=1
+        ) - np.log(size)
+    else:
+        moves = log_moves(states, gradient)
+    np.testing.assert_allclose(np.exp(moves).sum(axis=(1, 2)), 1, atol=1e-12)
+    matrix = np.zeros((len(states), len(states)))
+    for x, state in enumerate(states):
+        for i in range(size):
+            for value in range(k):
+                if value == state[i]:
+                    assert moves[x, i, value] == -np.inf
+                    continue
+                other = state.copy()
+                other[i] = value
+                y = place[tuple(other.tolist())]
+                back = moves[y, i, state[i]] if log_back is None else log_back(moves, x, y, i)
+                accept = log_acceptance(log_p[x], log_p[y], moves[x, i, value], back)
+                matrix[x, y] += np.exp(moves[x, i, value] + accept)
+    return completed(matrix)
+
+
+@pytest.mark.parametrize("site_first", [False, True])
+@pytest.mark.parametrize("name", lattices())
+def test_gibbs_with_gradients_keeps_p(name, site_first):
+    target = lattices()[name]
+    states = UniformStates(target.size, target.categories).support
+    log_p = target.log_score(states)
+    sampler = Gibbs(target, site_first=site_first)
+    assert drift(informed(sampler, states, log_p), np.exp(log_p)) < TOLERANCE
+
+    def no_way_back(moves, x, y, i):
+        return 0.0
+
+    wrong = informed(sampler, states, log_p, no_way_back)
+    assert drift(wrong, np.exp(log_p)) > 1e-3
+
+
+@pytest.mark.parametrize("name", lattices())
+def test_gibbs_keeps_p_even_by_a_wrong_gradient(name):
+    """The gradient steers the proposal, and the ratio makes up for where it leads astray."""
+    target = lattices()[name]
+    states = UniformStates(target.size, target.categories).support
+    log_p = target.log_score(states)
+    right = target.grad
+    target.grad = lambda states: -1.3 * right(states)
+    assert drift(informed(Gibbs(target), states, log_p), np.exp(log_p)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["Ising", "Potts"])
+def test_the_guess_is_exact_where_sites_meet_in_pairs(name):
+    target = lattices()[name]
+    states = UniformStates(target.size, target.categories).support
+    log_p, gradient = target.log_score(states), Gibbs(target).gradient(states)
+    place = {tuple(x): i for i, x in enumerate(states.tolist())}
+    for x, state in enumerate(states):
+        for i in range(target.size):
+            for value in range(target.categories):
+                other = state.copy()
+                other[i] = value
+                guess = gradient[x, i, value] - gradient[x, i, state[i]]
+                assert guess == pytest.approx(log_p[place[tuple(other)]] - log_p[x], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", lattices())
+def test_gradients_are_those_of_log_p(name):
+    """By differences, the score being a function of real numbers as well."""
+    target = lattices()[name]
+    state = np.ones(target.size, dtype=np.int64)
+    if name.startswith("Potts"):
+        one_hot = np.eye(target.categories)[state]
+
+        def value(rows):
+            return (rows * (target.coupling @ rows / 2 + target.field)).sum()
+    else:
+        one_hot = state.astype(float)
+
+        def value(row):
+            return target.log_score(row[None])[0]
+
+    assert value(one_hot) == pytest.approx(target.log_score(state[None])[0])
+    gradient, step = target.grad(state[None])[0], 1e-6
+    for at in np.ndindex(one_hot.shape):
+        up, down = one_hot.copy(), one_hot.copy()
+        up[at] += step
+        down[at] -= step
+        assert gradient[at] == pytest.approx((value(up) - value(down)) / (2 * step), abs=1e-6)
+
+
+@pytest.mark.parametrize("site_first", [False, True])
+def test_a_step_of_gibbs_is_a_move_of_the_matrix(site_first):
+    target = lattices()["RBM"]
+    states = UniformStates(4, 2).support
+    log_p, sampler = target.log_score(states), Gibbs(target, site_first=site_first)
+    gradient = sampler.gradient(states)
+    place = {tuple(x): i for i, x in enumerate(states.tolist())}
+    for x, state in enumerate(states):
+        moves = log_moves(states[[x]], gradient[[x]])[0]
+        below = np.concatenate([[0.0], np.cumsum(np.exp(moves))])
+        for i in range(4):
+            value = 1 - state[i]
+            other = state.copy()
+            other[i] = value
+            y = place[tuple(other)]
+            if site_first:
+                forward = backward = 0.0
+                u = [(i + 0.5) / 4, 0.5]
+            else:
+                forward = moves[i, value]
+                backward = log_moves(states[[y]], gradient[[y]])[0, i, state[i]]
+                at = 2 * i + value
+                u = [(below[at] + below[at + 1]) / 2, 0.0]
+            accept = np.exp(log_acceptance(log_p[x], log_p[y], forward, backward))
+            for u_accept in (accept * (1 - 1e-9), accept * (1 + 1e-9)):
+                if u_accept >= 1:
+                    continue
+                kept, log_new, moved = sampler.step(
+                    states[[x]], log_p[[x]], np.array([[*u, 1 - u_accept]])
+                )
+                assert moved[0] == (u_accept < accept)
+                np.testing.assert_array_equal(kept[0], other if moved[0] else state)
+                assert log_new[0] == pytest.approx(log_p[y if moved[0] else x], rel=1e-12)

@@ -5,7 +5,16 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.samplers import IMH, RWMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
+from quasir.lattice import RBM, Potts, UniformStates, grid
+from quasir.samplers import (
+    IMH,
+    RWMH,
+    SIR,
+    EmpiricalSupremum,
+    Gibbs,
+    RejectionChain,
+    RejectionControl,
+)
 from tests.sequences import TableEditor, every_sequence, matrix_of, table_of, weights_of
 from tests.statistical.goodness import FALSE_ALARM, fits
 
@@ -173,3 +182,33 @@ def test_rwmh_with_the_wrong_ratio_fails(monkeypatch):
     monkeypatch.setattr("quasir.samplers.rwmh.log_directions", lambda *given: (0.0, 0.0))
     chain = random_walk(burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
     assert not fits(chain.items, SEQUENCES, WEIGHTS)
+
+
+MACHINE = RBM(2 * np.random.default_rng(5).normal(size=(4, 3)), 0.5, -1.0)
+COLOURS = Potts(grid(1, 3, 0.8), 3, np.random.default_rng(6).normal(size=(3, 3)))
+
+
+@pytest.mark.parametrize("site_first", [False, True])
+@pytest.mark.parametrize("target", [MACHINE, COLOURS], ids=["RBM", "Potts"])
+def test_gibbs_follows_p_in_the_long_run(target, site_first):
+    sampler = Gibbs(target, site_first=site_first, burn_in=60, thin=20, chains=250)
+    chain = sampler.sample(5_000, seed=1)
+    states = UniformStates(target.size, target.categories).support
+    names = [tuple(x) for x in states.tolist()]
+    drawn = [tuple(x) for x in chain.items.tolist()]
+    assert fits(drawn, names, np.exp(target.log_score(states)))
+    assert not fits(drawn, names, np.ones(len(states)))
+
+
+def test_gibbs_with_the_wrong_ratio_fails(monkeypatch):
+    """Accepting by P(x')/P(x) alone."""
+
+    def symmetric(log_p_from, log_p_to, forward, backward):
+        return np.minimum(0.0, log_p_to - log_p_from)
+
+    monkeypatch.setattr("quasir.samplers.gwg.log_acceptance", symmetric)
+    chain = Gibbs(MACHINE, burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
+    states = UniformStates(4, 2).support
+    names = [tuple(x) for x in states.tolist()]
+    drawn = [tuple(x) for x in chain.items.tolist()]
+    assert not fits(drawn, names, np.exp(MACHINE.log_score(states)))

@@ -1,6 +1,7 @@
 """Samplers: one algorithm a file, one interface."""
 
 from quasir.samplers.approximate import Approximate, Chain
+from quasir.samplers.gwg import Differentiable, Gibbs
 from quasir.samplers.imh import IMH
 from quasir.samplers.incremental import IncrementalQRS
 from quasir.samplers.qrs import QRS
@@ -21,8 +22,10 @@ __all__ = [
     "Approximate",
     "Chain",
     "Climbed",
+    "Differentiable",
     "Editor",
     "EmpiricalSupremum",
+    "Gibbs",
     "IncrementalQRS",
     "RejectionChain",
     "RejectionControl",

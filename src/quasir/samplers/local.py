@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from quasir.samplers.schedule import Schedule
 from quasir.target import Product
 from quasir.typing import Array, Items, Proposal, Seed, Target
 
-__all__ = ["Kernel", "Local", "Starts", "log_acceptance"]
+__all__ = ["Kernel", "Local", "Starts", "choose", "log_acceptance"]
 
 STEPS_AT_ONCE = 64
 """Steps whose random numbers a chain draws at once; changes no chain."""
@@ -29,7 +29,8 @@ UNKNOWN = (
     "scored nor compared with p (appendix G). QRS tells its distance."
 )
 
-States: TypeAlias = Sequence[Any]
+States: TypeAlias = Any
+"""A list or array of states, one a chain."""
 Kernel: TypeAlias = Callable[[States, Array, Array], tuple[States, Array, NDArray[np.bool_]]]
 """From states, their log P and uniforms (a row a chain) to states, log P and which have moved."""
 Starts: TypeAlias = Callable[[Items], tuple[States, Array]]
@@ -45,6 +46,19 @@ def log_acceptance(
     Where x' could not lead back, or P(x') = 0, it is -inf.
     """
     return np.minimum(0.0, (log_p_to - log_p_from) + (log_backward - log_forward))
+
+
+def choose(probs: Array, uniforms: Array) -> NDArray[np.int64]:
+    """Return for each row of probabilities the column that its uniform in [0, 1) chooses.
+
+    Examples
+    --------
+    >>> choose(np.array([[0.0, 0.5, 0.0, 0.5], [0.2, 0.3, 0.5, 0.0]]), np.array([0.0, 0.9]))
+    array([1, 2])
+    """
+    below = np.cumsum(probs, axis=1)
+    chosen: NDArray[np.int64] = (below <= (uniforms * below[:, -1])[:, None]).sum(axis=1)
+    return chosen
 
 
 @dataclass

@@ -14,7 +14,7 @@ from quasir.levels import check_count, number
 from quasir.progress import Progress, progress_of
 from quasir.samplers.approximate import Chain
 from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
-from quasir.samplers.local import Local, States, log_acceptance
+from quasir.samplers.local import Local, States, choose, log_acceptance
 from quasir.samplers.schedule import Schedule
 from quasir.scoring import name_of, score
 from quasir.typing import Array, Items, Proposal, Seed, Target
@@ -180,8 +180,7 @@ class RWMH:
         probs = self.token_probs(masked, np.array([edit.position for edit in edits]))
         with np.errstate(divide="ignore"):
             log_probs = np.log(probs)
-        below = np.cumsum(probs, axis=1)
-        tokens = (below <= (uniforms[:, 2] * below[:, -1])[:, None]).sum(axis=1)
+        tokens = choose(probs, uniforms[:, 2])
         candidates, forward, backward = [], np.empty(len(edits)), np.empty(len(edits))
         for i, (x, edit) in enumerate(zip(states, edits, strict=True)):
             candidates.append(edit.applied(x, int(tokens[i])))
