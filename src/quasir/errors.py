@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
+    from quasir.samplers.approximate import Approximate
     from quasir.samplers.samples import Samples
 
 __all__ = [
@@ -58,11 +59,11 @@ class BudgetExceeded(QuasirError):
 
     Attributes
     ----------
-    samples : Samples
+    samples : Samples, or what else the sampler returns
         Those found so far; nothing is lost.
     """
 
-    def __init__(self, message: str, samples: Samples) -> None:
+    def __init__(self, message: str, samples: Samples | Approximate) -> None:
         super().__init__(message)
         self.samples = samples
 
