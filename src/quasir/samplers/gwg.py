@@ -73,7 +73,7 @@ class Gibbs:
     --------
     >>> import quasir as qr
     >>> from quasir.lattice import Ising, grid
-    >>> chain = qr.samplers.Gibbs(Ising(grid(3, 3, 0.3)), chains=10).sample(100, seed=0)
+    >>> chain = qr.Gibbs(Ising(grid(3, 3, 0.3)), chains=10).sample(100, seed=0)
     >>> chain.items.shape, chain.move_rate > 0.5
     ((100, 9), True)
     """

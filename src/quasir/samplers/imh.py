@@ -56,7 +56,7 @@ class IMH:
     >>> from scipy import stats
     >>> import quasir as qr
     >>> target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> chain = qr.samplers.IMH(target, proposal, burn_in=100, thin=10).sample(1000, seed=1)
+    >>> chain = qr.IMH(target, proposal, burn_in=100, thin=10).sample(1000, seed=1)
     >>> len(chain), chain.proposals, chain.distance.split(":")[0]
     (1000, 10101, 'unknown')
     """

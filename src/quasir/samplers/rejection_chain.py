@@ -45,7 +45,7 @@ class RejectionChain(IMH):
     --------
     >>> import quasir as qr
     >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
-    >>> chain = qr.samplers.RejectionChain(target, proposal, beta=2.0).sample(1000, seed=0)
+    >>> chain = qr.RejectionChain(target, proposal, beta=2.0).sample(1000, seed=0)
     >>> 1000 <= chain.steps < chain.proposals
     True
     """

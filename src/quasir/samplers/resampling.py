@@ -33,7 +33,7 @@ class SIR:
     >>> from scipy import stats
     >>> import quasir as qr
     >>> target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> samples = qr.samplers.SIR(target, proposal, pool=10_000).sample(1000, seed=1)
+    >>> samples = qr.SIR(target, proposal, pool=10_000).sample(1000, seed=1)
     >>> len(samples), samples.proposals
     (1000, 10000)
     """

@@ -87,7 +87,7 @@ class RWMH:
     >>> proposal = qr.Table({(0,): 1, (1, 1): 1, (0, 1): 1})
     >>> def target(items):
     ...     return np.array([sum(item) for item in items])
-    >>> chain = qr.samplers.RWMH(target, proposal, Uniform(), max_tokens=3).sample(100, seed=0)
+    >>> chain = qr.RWMH(target, proposal, Uniform(), max_tokens=3).sample(100, seed=0)
     >>> max(len(item) for item in chain.items)
     3
     """

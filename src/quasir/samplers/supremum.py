@@ -54,7 +54,7 @@ class EmpiricalSupremum:
     --------
     >>> import quasir as qr
     >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
-    >>> samples = qr.samplers.EmpiricalSupremum(target, proposal).sample(100, seed=0)
+    >>> samples = qr.EmpiricalSupremum(target, proposal).sample(100, seed=0)
     >>> round(float(np.exp(samples.log_beta)), 6)
     5.0
     """
