@@ -52,7 +52,7 @@ def folder_of(recipe: str, out: Path | None) -> Path:
     if out is not None:
         return out
     path = Path(recipe)
-    return path if path.is_dir() and (path / MANIFEST).exists() else Path("runs") / path.stem
+    return path if (path / "recipe.yaml").is_file() else Path("runs") / path.stem
 
 
 def begin(recipe: str, folder: Path, draws: int | None, seed: int | None, allow_code: bool) -> Run:

@@ -74,7 +74,7 @@ class Run:
             _refuse_changes(before, recipe, folder)
             update = {"coefficients": before.coefficients}
             recipe = recipe.model_copy(update=update)
-        elif folder.exists() and any(p.name != ".lock" for p in folder.iterdir()):
+        elif source.parent.resolve() != folder.resolve() and _holds_files(folder):
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
@@ -105,6 +105,10 @@ class Run:
     def keep_recipe(self) -> None:
         """Write the recipe again, where what is free to change has changed."""
         write_text(self.folder / "recipe.yaml", recipes.dump(self.recipe))
+
+
+def _holds_files(folder: Path) -> bool:
+    return folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir())
 
 
 def _refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
