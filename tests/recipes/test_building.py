@@ -87,7 +87,7 @@ max_tokens: 4
     assert [c.source for c in parts.proposal.components] == ["a b", "c"]
     trip = built(
         "base: one\nmax_tokens: 4\n"
-        "proposal: {round_trip: {there: t5, back: t5, text: "b c a", top_k: 2}}\n",
+        "proposal: {round_trip: {there: t5, back: t5, text: 'b c a', top_k: 2}}\n",
         folder,
     )
     assert trip.proposal.truncates
