@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all lint bench clean help
+.PHONY: run test test-all lint bench docs browser clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -15,19 +15,30 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text]'
 	touch $@
 
-run: $(STAMP)  ## the main job: the two Poissons of section 3.1, a table and figures/two_poissons.png
-	$(BIN)/python examples/two_poissons.py
+run: $(STAMP)  ## the main job: scientists, half of them women; report in runs/scientists/report.html
+	$(BIN)/quasir run scientists
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## style, types, and every test that is not slow
+test: lint browser  ## style, types, and every test that is not slow
 	$(BIN)/pytest -m 'not slow'
 
-test-all: lint  ## the slow tests too
+test-all: lint browser  ## the slow tests too
 	$(BIN)/pytest
+
+browser:  # Debian's chromium, in which the report is tested; installed once, where it is absent
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		echo "installing Debian's chromium and chromium-driver, which the report is tested in"; \
+		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$sudo apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
+			chromium chromium-driver >/dev/null; }
+
+docs: $(STAMP)  ## write docs/commands.md anew
+	$(BIN)/python -m quasir.cli.document > docs/commands.md
 
 bench: $(STAMP)  ## the benchmark table: ratios within one run, on a quiet machine
 	$(BIN)/python -m benchmarks

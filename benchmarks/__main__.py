@@ -6,9 +6,16 @@
 import sys
 from itertools import chain
 
-from benchmarks import core, show, targets, text
+from benchmarks import core, metrics, samplers, show, store, targets, text
 
-PARTS = {"core": core, "targets": targets, "text": text}
+PARTS = {
+    "core": core,
+    "targets": targets,
+    "samplers": samplers,
+    "metrics": metrics,
+    "store": store,
+    "text": text,
+}
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or list(PARTS)

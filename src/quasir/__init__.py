@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from quasir import features
+from quasir import features, lattice, metrics
 from quasir.certificate import Certificate
 from quasir.constrain import constrain
 from quasir.draws import Draws, draw
@@ -23,13 +23,33 @@ from quasir.errors import (
     QuasirError,
     QuasirWarning,
     RatioExceeded,
+    RecipeError,
     ScoreError,
+    StoreError,
     Unreachable,
 )
 from quasir.estimate import Estimate
 from quasir.features import Feature
 from quasir.proposals import Mixture, Table, from_scipy
-from quasir.samplers import QRS, RS, IncrementalQRS, Samples
+from quasir.samplers import (
+    IMH,
+    QRS,
+    RS,
+    RWMH,
+    SIR,
+    Approximate,
+    Chain,
+    Climbed,
+    Differentiable,
+    Editor,
+    EmpiricalSupremum,
+    Gibbs,
+    IncrementalQRS,
+    RejectionChain,
+    RejectionControl,
+    Samples,
+    Weighted,
+)
 from quasir.target import Conditional, Product, reward, tilt
 from quasir.tradeoff import Curve, tradeoff
 from quasir.typing import Batch, Proposal, Target
@@ -40,17 +60,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "IMH",
     "QRS",
     "RS",
+    "RWMH",
+    "SIR",
+    "Approximate",
     "Batch",
     "BudgetExceeded",
     "Certificate",
+    "Chain",
+    "Climbed",
     "Conditional",
     "Curve",
+    "Differentiable",
     "Draws",
+    "Editor",
+    "EmpiricalSupremum",
     "Estimate",
     "Feature",
     "FeatureError",
+    "Gibbs",
     "IncrementalQRS",
     "Infeasible",
     "InputError",
@@ -60,15 +90,22 @@ __all__ = [
     "QuasirError",
     "QuasirWarning",
     "RatioExceeded",
+    "RecipeError",
+    "RejectionChain",
+    "RejectionControl",
     "Samples",
     "ScoreError",
+    "StoreError",
     "Table",
     "Target",
     "Unreachable",
+    "Weighted",
     "constrain",
     "draw",
     "features",
     "from_scipy",
+    "lattice",
+    "metrics",
     "reward",
     "text",
     "tilt",

@@ -13,7 +13,7 @@ import numpy as np
 from quasir.errors import InputError
 from quasir.typing import Array, Seed
 
-__all__ = ["BLOCK", "block_log_u", "block_rng", "log_uniforms", "root_seed"]
+__all__ = ["BLOCK", "block_log_u", "block_rng", "log_uniforms", "root_seed", "walk_rng"]
 
 BLOCK = 1024
 """Draws in a block. A constant of the format: another value gives other draws.
@@ -59,6 +59,11 @@ def block_log_u(seed: int, block: int) -> Array:
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(block, 0))
     return -np.random.default_rng(sequence).standard_exponential(BLOCK)
+
+
+def walk_rng(seed: int, index: int) -> np.random.Generator:
+    """Return generator number `index` of those that walk or resample, apart from every block's."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index, 1)))
 
 
 def log_uniforms(seed: int, n: int) -> Array:

@@ -7,8 +7,10 @@ and nested as beta grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,19 @@ from quasir.scoring import check_drawn, check_log_scores, propose, score
 from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
 
-__all__ = ["Draws", "draw", "draw_blocks"]
+__all__ = ["Draws", "draw", "draw_blocks", "draw_pieces"]
 
 AT_ONCE = 64
-"""Blocks that `draw` proposes before it scores them: enough to hide the cost of a call."""
+"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+WORTH_A_REPORT = 1.0
+"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
+
+CUT_SUPPORT = (
+    "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
+    "there, TVD cannot fall below that mass, KL is infinite, and no draw shows it. Mix in a "
+    "proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+)
+"""What must be said of a proposal whose `truncates` is true."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +60,8 @@ class Draws:
         What the draws, or at least their uniforms, were seeded with.
     spared : int
         Items that the base did not have to score: impossible already, or drawn from it.
+    doubts : tuple of str
+        What the draws themselves cannot show, such as a support that the proposal cuts.
     """
 
     log_p: Array
@@ -59,6 +72,7 @@ class Draws:
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seed: int = 0
     spared: int = 0
+    doubts: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -148,6 +162,7 @@ class Draws:
             log_base=None if self.log_base is None else self.log_base[at],
             features={name: column[at] for name, column in self.features.items()},
             seed=self.seed,
+            doubts=self.doubts,
         )
 
     @classmethod
@@ -168,7 +183,36 @@ class Draws:
             },
             seed=first.seed,
             spared=sum(part.spared for part in parts),
+            doubts=first.doubts,
         )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the draws as a run: a folder of Parquet shards and a manifest.
+
+        Items must be texts, numbers, or plain lists and dictionaries of those.
+        """
+        from quasir.store import Store, locked
+
+        with locked(Path(folder)):
+            store = Store.create(folder, self.seed, doubts=list(self.doubts))
+            for number in store.missing(len(self)):
+                start = number * store.shard_size
+                store.add(
+                    number, self.take(np.arange(start, min(start + store.shard_size, len(self))))
+                )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Draws:
+        """Read the draws of a run, from `save` or from ``quasir draw``; no model is loaded.
+
+        Raises
+        ------
+        StoreError
+            Where a shard is absent, truncated or edited.
+        """
+        from quasir.store import Store
+
+        return Store.open(folder).load()
 
     def __repr__(self) -> str:
         possible = int((self.log_p > -np.inf).sum())
@@ -214,11 +258,30 @@ def draw(
         check_count("batch_size", batch_size)
     root, parts = root_seed(seed), []
     report = progress_of(progress, "drawn")
-    for block in range(0, -(-n // BLOCK), AT_ONCE):
-        parts.append(draw_blocks(target, proposal, root, block, AT_ONCE, n, batch_size))
-        done = min(n, (block + AT_ONCE) * BLOCK)
+    done = 0
+    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
+        parts.append(piece)
+        done += len(piece)
         report(done, n, done)
     return Draws.concatenate(parts)
+
+
+def draw_pieces(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    block: int,
+    stop: int,
+    batch_size: int | None = None,
+) -> Iterator[Draws]:
+    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    at_once = 1
+    while block * BLOCK < stop:
+        start = time.perf_counter()
+        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
+        block += at_once
+        if time.perf_counter() - start < WORTH_A_REPORT / 4:
+            at_once = min(4 * at_once, AT_ONCE)
 
 
 def draw_blocks(
@@ -245,10 +308,13 @@ def draw_blocks(
     log_q = np.concatenate([batch.log_q for batch in batches])
     log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
+    own = isinstance(target, Product) and proposal is target.base
+    doubts = (CUT_SUPPORT,) if getattr(proposal, "truncates", False) and not own else ()
     if not isinstance(target, Product):
-        return Draws(score(target, items, batch_size), log_q, log_u, items, seed=seed)
+        log_p = score(target, items, batch_size)
+        return Draws(log_p, log_q, log_u, items, seed=seed, doubts=doubts)
     # What was drawn from the base itself has been scored by it.
-    known = log_q if proposal is target.base else None
+    known = log_q if own else None
     scores = target.scores(items, log_base=known, batch_size=batch_size)
     return Draws(
         check_log_scores(scores.log_p, items, repr(target)),
@@ -259,6 +325,7 @@ def draw_blocks(
         scores.features,
         seed,
         scores.spared,
+        doubts,
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
+    from quasir.samplers.approximate import Approximate
     from quasir.samplers.samples import Samples
     from quasir.text.causal import CausalLM
 
@@ -17,7 +18,9 @@ __all__ = [
     "QuasirError",
     "QuasirWarning",
     "RatioExceeded",
+    "RecipeError",
     "ScoreError",
+    "StoreError",
     "TuningError",
     "Unreachable",
 ]
@@ -58,11 +61,11 @@ class BudgetExceeded(QuasirError):
 
     Attributes
     ----------
-    samples : Samples
+    samples : Samples, or what else the sampler returns
         Those found so far; nothing is lost.
     """
 
-    def __init__(self, message: str, samples: Samples) -> None:
+    def __init__(self, message: str, samples: Samples | Approximate) -> None:
         super().__init__(message)
         self.samples = samples
 
@@ -77,6 +80,24 @@ class FeatureError(QuasirError, ValueError):
 
 class Infeasible(QuasirError):
     """A wish that no target can meet, or that too few draws stand behind."""
+
+
+class RecipeError(QuasirError, ValueError):
+    """A recipe that cannot be run; the message gives the file and the line of each mistake."""
+
+
+class StoreError(QuasirError):
+    """A run on disk that cannot be read or written.
+
+    Attributes
+    ----------
+    damaged : list of int
+        Numbers of the shards that are absent, truncated or edited.
+    """
+
+    def __init__(self, message: str, damaged: list[int] | None = None) -> None:
+        super().__init__(message)
+        self.damaged = damaged or []
 
 
 class TuningError(QuasirError):

@@ -35,7 +35,7 @@ class Evaluator:
 
     def __init__(self, draws: Draws) -> None:
         self.n = len(draws)
-        self._draws = draws
+        self._draws, self.doubts = draws, draws.doubts
         self.names = list(draws.features)
         log_ratio = draws.log_ratio
         possible = log_ratio > -np.inf
@@ -121,7 +121,7 @@ class Evaluator:
             moments={feature: parts[f"moment:{feature}"] for feature in self.names},
             ess=self.ess,
             pareto_k=self.tail.k,
-            doubts=doubts_about(evidence),
+            doubts=[*doubts_about(evidence), *self.doubts],
         )
 
     def limit(self, *, everything: bool) -> Certificate:

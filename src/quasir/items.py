@@ -8,6 +8,7 @@ Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
@@ -21,6 +22,8 @@ __all__ = [
     "Coded",
     "Column",
     "Strings",
+    "Text",
+    "TokenTexts",
     "as_items",
     "concatenate",
     "offsets_of",
@@ -103,6 +106,46 @@ class Strings(Column):
         """Join packed strings without decoding them."""
         offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
         return cls(np.concatenate([part.buffer for part in parts]), offsets)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and the token ids it was drawn as, without the end-of-sequence token."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TokenTexts(Column):
+    """Texts and their token ids, as they are read from a store, where no tokenizer is needed."""
+
+    def __init__(
+        self, strings: Strings, ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> None:
+        self.strings, self.ids, self.offsets = strings, ids, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def item(self, i: int) -> Text:
+        """Make text i."""
+        ids = self.ids[self.offsets[i] : self.offsets[i + 1]]
+        return Text(self.strings.item(i), tuple(ids.tolist()))
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the texts at `indices`."""
+        ids, offsets = ragged_take(self.ids, self.offsets, indices)
+        return type(self)(self.strings.take(indices), ids, offsets)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join texts."""
+        offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
+        ids = np.concatenate([part.ids for part in parts])
+        return cls(Strings.concatenate([part.strings for part in parts]), ids, offsets)
 
 
 class Coded(Column):

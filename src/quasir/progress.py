@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["Progress", "progress_of"]
+__all__ = ["Progress", "Report", "progress_of"]
 
 Report: TypeAlias = Callable[[int, int, int], object]
 Progress: TypeAlias = bool | Report

@@ -122,7 +122,8 @@ class Curve:
     def doubts(self) -> list[str]:
         """What is wrong with the draws at any beta; `at` gives those at one."""
         many = math.inf if self.n_possible else 0.0
-        return doubts_about(Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail))
+        evidence = Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail)
+        return [*doubts_about(evidence), *self._evaluator.doubts]
 
     @cached_property
     def projection(self) -> Certificate:
@@ -214,17 +215,23 @@ class Curve:
             best,
         )
 
+    def columns(self) -> dict[str, Array]:
+        """Return a column for log_beta, beta, and value, se, low and high of everything."""
+        columns = {"log_beta": self.log_betas, "beta": self.betas}
+        for name, part in self._points.estimates.items():
+            columns[name] = np.asarray(part.value)
+            columns |= {
+                f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
+            }
+        return columns
+
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: a row a beta; value, se, low and high of everything."""
         try:
             import pandas as pd
         except ImportError as error:
             raise InputError("to_frame needs pandas: pip install 'quasir[pandas]'.") from error
-        columns: dict[str, Any] = {"log_beta": self.log_betas, "beta": self.betas}
-        for name, part in self._points.estimates.items():
-            columns[name] = part.value
-            columns |= {f"{name}_{end}": getattr(part, end) for end in ("se", "low", "high")}
-        return pd.DataFrame(columns)
+        return pd.DataFrame(self.columns())
 
     def plot(self) -> Figure:
         """Return a matplotlib figure of quality against acceptance rate, with intervals."""

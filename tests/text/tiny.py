@@ -4,8 +4,12 @@ import itertools
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -13,6 +17,8 @@ from transformers import (
     MarianConfig,
     MarianMTModel,
     PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -29,6 +35,47 @@ def tokenizer(words=("a", "b"), bos="<s>", eos="</s>", pad=None):
     return PreTrainedTokenizerFast(
         tokenizer_object=inner, bos_token=bos, eos_token=eos, pad_token=pad
     )
+
+
+def masked_tokenizer(base, words=()):
+    """Return the tokenizer of a masked model: the base's tokens, more words, and special ones."""
+    vocabulary = {**base.get_vocab()}
+    for token in [*words, "[MASK]", "[CLS]", "[SEP]", "[PAD]"]:
+        vocabulary.setdefault(token, len(vocabulary))
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token=next(iter(words), "a")))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        mask_token="[MASK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+    )
+
+
+def masked(kind, vocabulary, padding, seed=0):
+    """Return a masked model of random weights."""
+    torch.manual_seed(seed)
+    shared = {"vocab_size": vocabulary, "pad_token_id": padding, "max_position_embeddings": 24}
+    plain = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "initializer_range": 0.7,
+    }
+    if kind == "bert":
+        return BertForMaskedLM(BertConfig(**shared, **plain)).eval()
+    if kind == "roberta":
+        return RobertaForMaskedLM(RobertaConfig(**shared, **plain)).eval()
+    config = DistilBertConfig(
+        **shared, dim=16, n_layers=2, n_heads=2, hidden_dim=32, initializer_range=0.7
+    )
+    return DistilBertForMaskedLM(config).eval()
 
 
 def gpt2(vocabulary, seed=0, scale=0.5, **changes):

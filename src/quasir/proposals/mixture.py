@@ -44,6 +44,7 @@ class Mixture:
                 "for each component."
             )
         self.weights = given / given.sum()
+        self.truncates = all(getattr(c, "truncates", False) for c in self.components)
         self.prefix_stable = all(getattr(c, "prefix_stable", False) for c in self.components)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:

@@ -112,6 +112,24 @@ class QRS:
             warn_if_hopeless(len(found), n, found.proposals)
         return self._samples(found)
 
+    def replay(self, draws: Draws, n: int | None = None) -> Samples:
+        """Return the samples among stored draws: the first n, or all.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the draws hold fewer than n; its ``samples`` holds those.
+        """
+        if n is not None:
+            check_count("n", n)
+        self._check(draws)
+        found = Collected(self.log_beta)
+        found.add(draws, n)
+        samples = self._samples(found)
+        if n is not None and len(samples) < n:
+            raise out_of_budget(samples, n, len(draws))
+        return samples
+
     def log_prob(self, items: Items) -> Array:
         """Return log p_beta(x), Eq. 1 (`eq:p_beta`).
 

@@ -61,6 +61,14 @@ class Samples:
         """Samples per proposal."""
         return len(self) / self.proposals if self.proposals else math.nan
 
+    @property
+    def distance(self) -> str:
+        """What is known of the distance of their law to p."""
+        return (
+            f"TVD(p, p_beta) and KL(p, p_beta) at beta = {level_text(self.log_beta)} are estimated "
+            "by quasir.tradeoff from draws"
+        )
+
     def __repr__(self) -> str:
         return (
             f"<Samples: {len(self):,} accepted of {self.proposals:,} proposed at beta = "

@@ -1,8 +1,10 @@
 """Hugging Face language models as proposals and bases. torch is imported here and nowhere else."""
 
 from quasir.text.causal import CausalLM
+from quasir.text.gradient import DifferentiableText
+from quasir.text.masked import MaskedLM
 from quasir.text.round_trip import RoundTrip
 from quasir.text.seq2seq import Seq2SeqLM
 from quasir.text.texts import Text, Texts
 
-__all__ = ["CausalLM", "RoundTrip", "Seq2SeqLM", "Text", "Texts"]
+__all__ = ["CausalLM", "DifferentiableText", "MaskedLM", "RoundTrip", "Seq2SeqLM", "Text", "Texts"]

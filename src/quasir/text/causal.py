@@ -109,9 +109,9 @@ class CausalLM:
 
     def prompted(self, prompt: str) -> CausalLM:
         """Return this model conditional on a prompt: it draws and scores the continuation."""
-        return self._copy(prompt=prompt)
+        return self.varied(prompt=prompt)
 
-    def _copy(self, **changes: Any) -> CausalLM:
+    def varied(self, **changes: Any) -> CausalLM:
         """Return the same model with another prompt or way to draw; the weights are shared."""
         settings = {
             "max_tokens": self.max_tokens,
@@ -129,6 +129,11 @@ class CausalLM:
     def device(self) -> torch.device:
         """Where the weights are."""
         return torch.device(self.model.device)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether top-k or top-p gives some texts probability 0."""
+        return self.warp.truncates
 
     @property
     def end(self) -> int | None:

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+)
 from transformers.activations import NewGELUActivation
 
 from quasir.errors import InputError
@@ -16,7 +21,11 @@ __all__ = ["BUILT_IN", "load", "named_or_given"]
 BUILT_IN = {"quasir/biographies": Path(__file__).parent / "models" / "biographies"}
 """Models that come with the package, by name."""
 
-KINDS = {"causal": AutoModelForCausalLM, "seq2seq": AutoModelForSeq2SeqLM}
+KINDS = {
+    "causal": AutoModelForCausalLM,
+    "masked": AutoModelForMaskedLM,
+    "seq2seq": AutoModelForSeq2SeqLM,
+}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 

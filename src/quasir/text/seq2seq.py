@@ -94,6 +94,11 @@ class Seq2SeqLM:
         return torch.device(self.model.device)
 
     @property
+    def truncates(self) -> bool:
+        """Whether top-k or top-p gives some texts probability 0."""
+        return self.warp.truncates
+
+    @property
     def end(self) -> int | None:
         """The token that ends a text."""
         token: int | None = self.tokenizer.eos_token_id

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.items import Column, offsets_of, ragged_take
+from quasir.items import Column, Text, offsets_of, ragged_take
 
 __all__ = ["Text", "Texts"]
 
 DECODED_AT_ONCE = 1024
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text and the token ids it was drawn as, without the end-of-sequence token."""
-
-    text: str
-    token_ids: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class Texts(Column):
@@ -68,12 +57,20 @@ class Texts(Column):
         ids = self.token_ids(i).tolist()
         return Text(_decode(self.tokenizer, [ids])[0], tuple(ids))
 
-    def __iter__(self) -> Iterator[Text]:
+    @cached_property
+    def strings(self) -> list[str]:
+        """The texts alone; decoded once, since every feature reads them."""
+        strings: list[str] = []
         for start in range(0, len(self), DECODED_AT_ONCE):
             stop = min(start + DECODED_AT_ONCE, len(self))
-            ids = [self.token_ids(i).tolist() for i in range(start, stop)]
-            for text, sequence in zip(_decode(self.tokenizer, ids), ids, strict=True):
-                yield Text(text, tuple(sequence))
+            strings += _decode(
+                self.tokenizer, [self.token_ids(i).tolist() for i in range(start, stop)]
+            )
+        return strings
+
+    def __iter__(self) -> Iterator[Text]:
+        for i, text in enumerate(self.strings):
+            yield Text(text, tuple(self.token_ids(i).tolist()))
 
     def take(self, indices: NDArray[np.integer]) -> Self:
         """Return the texts at `indices`."""

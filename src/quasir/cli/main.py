@@ -1,0 +1,64 @@
+"""The `quasir` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from quasir import __version__
+from quasir.cli.draw import draw
+from quasir.cli.progress import say
+from quasir.cli.recipes import recipes
+from quasir.cli.report import report
+from quasir.cli.run import run
+from quasir.cli.sample import sample
+from quasir.cli.tradeoff import tradeoff
+from quasir.errors import QuasirError, QuasirWarning, RecipeError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="quasir",
+    help="I.i.d. samples from a distribution you can only score, with a certificate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Exit codes: 0 done; 1 an error; 2 a wrong command line or recipe; 130 stopped by hand.",
+)
+for command in (run, draw, tradeoff, sample, report, recipes):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,
+) -> None:
+    """I.i.d. samples from a distribution you can only score, with a certificate."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command that was given, and turn errors into messages and exit codes."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    warnings.showwarning = _tell
+    try:
+        app()
+    except QuasirError as error:
+        say(f"error: {error}")
+        sys.exit(2 if isinstance(error, RecipeError) else 1)
+
+
+def _tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Show the user our own warnings, which are meant for them, and no library's."""
+    if issubclass(category, QuasirWarning):
+        say(f"! {message}")

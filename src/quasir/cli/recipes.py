@@ -1,0 +1,47 @@
+"""`quasir recipes`: what is built in."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated
+
+import typer
+
+from quasir.cli.options import Json, Seed
+from quasir.recipes import BUILT_IN, dump, find, read
+
+__all__ = ["recipes"]
+
+
+def recipes(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[show]", help="`show` prints the YAML of one."),
+    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    json: Json = False,
+    seed: Seed = None,
+) -> None:
+    """List the built-in recipes, or show one.
+
+    `quasir recipes show NAME` prints its YAML.
+
+    Example: quasir recipes show scientists > mine.yaml
+    """
+    if what is None:
+        listed = {key: read(path, seed=seed) for key, path in BUILT_IN.items()}
+        if json:
+            print(jsonlib.dumps({key: recipe.about for key, recipe in listed.items()}, indent=2))
+            return
+        width = max(map(len, listed))
+        for key, recipe in listed.items():
+            print(f"{key:<{width}}  {recipe.about}")
+        return
+    if what != "show" or name is None:
+        raise typer.BadParameter("give nothing, or `show NAME`")
+    recipe = read(find(name), seed=seed)
+    if json:
+        plain = recipe.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+        print(jsonlib.dumps(plain, indent=2, ensure_ascii=False))
+    else:
+        print(dump(recipe), end="")

@@ -1,0 +1,118 @@
+"""`quasir sample`: samples from a run, as JSON lines."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quasir import recipes
+from quasir.cli.draw import begin
+from quasir.cli.options import AllowCode, Json, RunFolder, Seed, check_seed
+from quasir.cli.progress import Bar, say
+from quasir.cli.show import show_checks
+from quasir.draws import Draws
+from quasir.errors import InputError, StoreError
+from quasir.run import draw_into, sample_run
+from quasir.run.results import lines_of
+from quasir.run.sampling import doubts_of
+from quasir.store import Store, locked
+from quasir.tradeoff import tradeoff
+
+__all__ = ["sample"]
+
+Wish = float | None
+
+
+def sample(
+    run: RunFolder,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 1000,
+    acceptance_rate: Annotated[Wish, typer.Option(help="Share of proposals to accept.")] = None,
+    tvd: Annotated[Wish, typer.Option(help="Total variation distance, at most.")] = None,
+    tvd_bound: Annotated[Wish, typer.Option(help="Bound on that distance, at most.")] = None,
+    kl: Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")] = None,
+    beta: Annotated[Wish, typer.Option(help="The level itself.")] = None,
+    log_beta: Annotated[Wish, typer.Option(help="Its logarithm.")] = None,
+    max_draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draws in all, at most; what is found by then is an error."),
+    ] = None,
+    allow_code: AllowCode = False,
+    json: Json = False,
+    seed: Seed = None,
+) -> None:
+    """Print samples of a run, as JSON lines.
+
+    Each has text, log p_beta and features. Where the store holds too few accepted draws, it draws
+    on. Without a wish, beta is chosen as the recipe says.
+
+    Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
+    """
+    with locked(existing(run)):
+        store = Store.open(run)
+        check_seed(store, seed)
+        wish = wish_of(
+            run,
+            acceptance_rate=acceptance_rate,
+            tvd=tvd,
+            tvd_bound=tvd_bound,
+            kl=kl,
+            beta=beta,
+            log_beta=log_beta,
+        )
+        draws = store.load()
+        certificate = tradeoff(draws).at(**wish)
+        more = DrawOn(run, allow_code, n)
+        sampled = sample_run(draws, certificate, n, more, max_draws)
+    doubts = [*sampled.certificate.doubts, *doubts_of(sampled.checks)]
+    if json:
+        document = {
+            "certificate": sampled.certificate.to_dict() | {"doubts": doubts},
+            "checks": [check.to_dict() for check in sampled.checks],
+            "samples": list(lines_of(sampled)),
+        }
+        print(jsonlib.dumps(document, ensure_ascii=False))
+    else:
+        for line in lines_of(sampled):
+            sys.stdout.write(jsonlib.dumps(line, ensure_ascii=False) + "\n")
+    say(f"{sampled.certificate}\n{show_checks(sampled)}")
+
+
+class DrawOn:
+    """Loads the run's models when they are first needed, and draws on."""
+
+    def __init__(self, folder: Path, allow_code: bool, n: int) -> None:
+        self.folder, self.allow_code, self.n = folder, allow_code, n
+
+    def __call__(self, wanted: int) -> Draws:
+        """Return the run's draws, `wanted` of them."""
+        if not (self.folder / "recipe.yaml").exists():
+            raise StoreError(
+                f"{self.folder} holds too few accepted draws for {self.n:,} samples, and no recipe "
+                "to draw on with: ask for fewer, or for a higher acceptance rate."
+            )
+        run = begin(str(self.folder), self.folder, wanted, None, self.allow_code)
+        with Bar("drawing on") as bar:
+            draw_into(run.store, run.target, run.proposal, wanted, bar)
+        return run.store.load()
+
+
+def existing(run: Path) -> Path:
+    """Return the folder of a run that is there, before a lock would make one."""
+    Store.open(run)
+    return run
+
+
+def wish_of(run: Path, **wishes: float | None) -> dict[str, float]:
+    """Return the one wish that was given, or the recipe's."""
+    given = {name: wish for name, wish in wishes.items() if wish is not None}
+    if len(given) > 1:
+        raise InputError(f"give one wish, not {' and '.join(given)}.")
+    if given:
+        return given
+    if not (run / "recipe.yaml").exists():
+        raise InputError(f"{run} has no recipe to choose beta by: give one of {', '.join(wishes)}.")
+    return recipes.read(run / "recipe.yaml").choose.wish

@@ -1,0 +1,28 @@
+"""Metrics: what the samples are like, and how much a chain's draws are worth.
+
+`self_bleu`, `distinct`, `unique_share` and `perplexity` describe a set of samples; their spread
+is that over repeated runs (`over_runs`). `moments` estimates means, with standard errors.
+`autocorrelation_time` and `ess` are for chains, and `to_arviz` hands chains, draws and samples on
+to ArviZ.
+"""
+
+from quasir.metrics.arviz import to_arviz
+from quasir.metrics.chains import autocorrelation_time, ess
+from quasir.metrics.moments import moments
+from quasir.metrics.perplexity import perplexity
+from quasir.metrics.runs import Runs, over_runs
+from quasir.metrics.self_bleu import self_bleu
+from quasir.metrics.uniqueness import distinct, unique_share
+
+__all__ = [
+    "Runs",
+    "autocorrelation_time",
+    "distinct",
+    "ess",
+    "moments",
+    "over_runs",
+    "perplexity",
+    "self_bleu",
+    "to_arviz",
+    "unique_share",
+]

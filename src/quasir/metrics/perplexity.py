@@ -1,0 +1,95 @@
+"""Perplexity under a base: how fluent texts are (PPL in appendices F and G of the paper)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quasir.errors import InputError, QuasirWarning
+from quasir.metrics.coding import items_of
+from quasir.scoring import check_log_scores, name_of, show
+from quasir.typing import Items
+
+__all__ = ["perplexity"]
+
+
+def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> float:
+    """Return exp(-sum of log a(x) / number of tokens), both over all texts together.
+
+    Parameters
+    ----------
+    texts : items
+        Scored as the base scores them: by token ids where they are its own tokens, else by text.
+    base : CausalLM, Seq2SeqLM, or anything with ``log_prob(items)``
+        a(x), with the temperature, top-k and top-p it was made with.
+    tokens : array of int, optional
+        How many tokens each text was scored with; needed where the base has no tokenizer.
+
+    Returns
+    -------
+    float
+        inf, with a warning, where the base cannot give one of the texts.
+
+    Notes
+    -----
+    A language model's tokens are those that its `log_prob` is a sum over: the text's own, and the
+    end token where the text ended before ``max_tokens``; a text cut at that limit has none. Each
+    token weighs the same, so a long text weighs more than a short one.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"a": 0.5, "b": 0.125, "c": 0.375})
+    >>> round(perplexity(["a", "b"], base, tokens=[1, 3]), 12)
+    2.0
+    """
+    items = items_of(texts)
+    if len(items) == 0:
+        raise InputError("there are no texts to take the perplexity of: give at least one.")
+    if not callable(getattr(base, "log_prob", None)):
+        raise InputError(
+            f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
+            "perplexity is of a normalised distribution."
+        )
+    if tokens is None:
+        items, counts = _counted(items, base)
+    else:
+        counts = np.asarray(tokens)
+    if (
+        counts.dtype.kind not in "iuf"
+        or counts.shape != (len(items),)
+        or not (np.isfinite(counts) & (counts >= 0)).all()
+    ):
+        raise InputError(f"tokens must be {len(items)} counts, one for each text.")
+    if counts.sum() == 0:
+        raise InputError("the texts have no tokens at all, so no mean over them is defined.")
+    log_prob = check_log_scores(base.log_prob(items), items, name_of(base), "log a")
+    impossible = np.flatnonzero(log_prob == -np.inf)
+    if len(impossible):
+        warnings.warn(
+            f"{len(impossible)} of {len(items)} texts have probability 0 under the base, the "
+            f"first being {show(items[int(impossible[0])])}, so their perplexity is infinite: a "
+            "text may be longer than the base's max_tokens, or cut out by its top-k or top-p.",
+            QuasirWarning,
+            stacklevel=2,
+        )
+        return math.inf
+    return float(np.exp(-log_prob.sum() / counts.sum()))
+
+
+def _counted(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
+    """Return the items as the base's tokens, and how many each is scored with."""
+    if not all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
+        raise InputError(
+            f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
+            "the number that each text was scored with (qr.features.length()(texts) for words)."
+        )
+    from quasir.text.tokens import as_texts
+
+    texts = as_texts(items, base.tokenizer)
+    ended = (texts.lengths < base.max_tokens) & (base.end is not None)
+    return texts, texts.lengths + ended

@@ -1,0 +1,62 @@
+"""How many different things there are among samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quasir.errors import InputError
+from quasir.levels import check_count
+from quasir.metrics.coding import Unit, code, items_of, texts_of
+from quasir.metrics.ngrams import count_ngrams
+from quasir.typing import Items
+
+__all__ = ["distinct", "unique_share"]
+
+
+def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
+    """Return Distinct-n (Li et al., 2016): different n-grams, per n-gram, of all texts together.
+
+    Parameters
+    ----------
+    texts : items
+    n : int
+    unit : {"word", "character"}
+        What n-grams are made of, as in `self_bleu`.
+
+    Notes
+    -----
+    It falls as texts are added: compare sets of the same size alone.
+
+    Examples
+    --------
+    >>> distinct(["a b", "a c"]), distinct(["a b", "a c"], n=2)
+    (0.75, 1.0)
+    """
+    check_count("n", n)
+    coded = code(texts, unit)
+    *_, counts = count_ngrams(coded, n)
+    total = int(counts.count.sum())
+    if total == 0:
+        raise InputError(
+            f"none of the {len(coded)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
+            "different n-grams is 0/0: give longer texts or a smaller n."
+        )
+    return len(counts.first) / total
+
+
+def unique_share(texts: Items) -> float:
+    """Return the number of different samples, per sample.
+
+    Samples are the same where their text is; arrays of numbers are compared as numbers.
+
+    Examples
+    --------
+    >>> unique_share(["a", "b", "a", "a"])
+    0.5
+    """
+    items = items_of(texts)
+    if len(items) == 0:
+        raise InputError("there are no samples, so no share of them is unique: give at least one.")
+    if isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
+        return len(np.unique(items, axis=0)) / len(items)
+    return len(set(texts_of(items))) / len(items)

@@ -1,0 +1,140 @@
+"""From a checked recipe to base, features, proposal and target."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quasir import features
+from quasir.constrain import constrain
+from quasir.errors import RecipeError
+from quasir.features import Feature
+from quasir.progress import Progress
+from quasir.recipes.schema import FeatureSpec, Recipe, Source
+from quasir.recipes.sources import Sources
+from quasir.target import Factor, Pointwise, Product, Tilt
+from quasir.typing import Proposal
+
+__all__ = ["Built", "build", "features_of", "python_files", "resolve"]
+
+FIT_STREAM = 2**32 - 1
+"""Which child of the seed the fit of lambda draws with; blocks are numbered from 0."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A recipe's parts, ready to draw."""
+
+    base: Any
+    proposal: Proposal
+    features: dict[str, Feature]
+    models: list[dict[str, str | None]]
+
+
+def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
+    """Load the models and make the features; `folder` is where the recipe is."""
+    named = features_of(recipe, folder, allow_code)
+    sources = Sources(recipe, folder)
+    base = sources.make(recipe.base)
+    proposal = base if recipe.proposal == Source() else sources.make(recipe.proposal)
+    return Built(base, proposal, named, sources.identities())
+
+
+def features_of(
+    recipe: Recipe, folder: Path, allow_code: bool | None = False
+) -> dict[str, Feature]:
+    """Make the features; a user's Python is run only if allowed, and left out if that is None."""
+    made = {}
+    for name, spec in recipe.features.items():
+        if spec.python is not None and allow_code is None:
+            continue
+        if spec.python is not None and not allow_code:
+            raise RecipeError(
+                f"feature {name!r} is the function {spec.python}, and running a recipe's code was "
+                "not allowed: read that file, and give --allow-code if you trust it."
+            )
+        made[name] = _feature(name, spec, folder)
+    return made
+
+
+def resolve(recipe: Recipe, built: Built, progress: Progress = False) -> tuple[Recipe, Product]:
+    """Fit the lambdas that the recipe leaves open; return it with them, and the target.
+
+    Raises
+    ------
+    Infeasible
+        Where the wishes cannot be met, or the fit has too few draws.
+    """
+    if recipe.unfitted:
+        state = np.random.SeedSequence(recipe.seed, spawn_key=(FIT_STREAM,)).generate_state(2)
+        fitted = constrain(
+            built.base,
+            {built.features[name]: wish for name, wish in recipe.want.items()},
+            n=recipe.fit,
+            seed=int(state[0]) << 32 | int(state[1]),
+            progress=progress,
+        )
+        coefficients = {**recipe.coefficients, **fitted.coefficients}
+        recipe = recipe.model_copy(update={"coefficients": coefficients})
+    factors: list[Factor] = []
+    for name in recipe.pointwise:
+        feature = built.features[name]
+        factors.append(Pointwise(feature if recipe.want[name] == 1.0 else ~feature))
+    factors += [Tilt(built.features[name], c) for name, c in recipe.coefficients.items()]
+    return recipe, Product(built.base, factors, list(built.features.values()))
+
+
+def python_files(recipe: Recipe, folder: Path) -> Iterator[Path]:
+    """Yield the files of the user's own features."""
+    names = {spec.python.rpartition(":")[0] for spec in recipe.features.values() if spec.python}
+    for name in sorted(names):
+        yield folder / name
+
+
+def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
+    case = {} if spec.case is None else {"case": spec.case}
+    if spec.named is not None:
+        known = features.NAMED[spec.named]
+        return Feature(name, known.function, known.batched, known.expensive, known.spans)
+    if spec.words is not None:
+        return features.words(spec.words, name=name, **case)
+    if spec.contains is not None:
+        return features.contains(spec.contains, name=name, **case)
+    if spec.regex is not None:
+        return features.regex(spec.regex, name=name, **case)
+    if spec.pronouns is not None:
+        return features.pronouns(spec.pronouns, name=name)
+    if spec.length is not None:
+        return features.length(spec.length, name=name)
+    if spec.similarity is not None:
+        return features.similarity(spec.similarity.text, spec.similarity.above, name=name)
+    assert spec.python is not None
+    return Feature(name, _function(spec.python, folder))
+
+
+def _function(place: str, folder: Path) -> Callable[[Any], Any]:
+    """Load ``file.py:function`` from the recipe's folder."""
+    name, _, function = place.rpartition(":")
+    path = folder / name
+    if not path.is_file():
+        raise RecipeError(f"there is no file {path}, which {place!r} names.")
+    spec = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise RecipeError(f"{path} failed with {type(error).__name__}: {error}.") from error
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise RecipeError(f"{path} has no function {function!r}.")
+    made: Callable[[Any], Any] = found
+    return made

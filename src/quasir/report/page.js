@@ -1,0 +1,140 @@
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const slider = byId("beta"), back = byId("back"), summary = byId("summary");
+  const fallen = byId("fallen"), list = byId("texts"), count = byId("texts-count");
+  const doubtsHere = byId("doubts-here");
+  const whole = new Intl.NumberFormat("en");
+  const last = data.log_beta.length - 1;
+
+  function make(name, className, text) {
+    const node = document.createElement(name);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+
+  const charts = data.panels.map((panel, k) => {
+    const figure = byId(`panel-${k}`);
+    const svg = figure.querySelector("svg.chart");
+    const chart = makeChart(svg, panel, data.rate, data.chosen_rate, move);
+    const rows = [...figure.querySelectorAll(".legend li")];
+    function say(i) {
+      panel.lines.forEach((line, j) => {
+        rows[j].querySelector(".main").textContent = line.main[i];
+        rows[j].querySelector(".rest").textContent = line.rest[i];
+      });
+    }
+    return { ...chart, say, svg };
+  });
+
+  // Text goes in as text nodes alone; a line's end is shown by a sign that is no part of it.
+  function write(parent, text) {
+    text.split(/\r\n|\r|\n/).forEach((line, k) => {
+      if (k > 0) parent.append(make("span", "newline"), "\n");
+      parent.append(line);
+    });
+  }
+
+  function textNode(entry) {
+    const paragraph = make("p", "text");
+    paragraph.dir = "auto";
+    for (const piece of entry.pieces) {
+      if (typeof piece === "string") { write(paragraph, piece); continue; }
+      const [text, ...fired] = piece;
+      let inner = paragraph;
+      for (const j of fired) {
+        const mark = make("mark", `hue-${data.features[j].colour}`);
+        mark.title = fired.map((f) => data.features[f].name).join(", ");
+        inner = inner.appendChild(mark);
+      }
+      write(inner, text);
+    }
+    if (!entry.pieces.some((piece) => piece.length && piece[0].length)) {
+      paragraph.append(make("span", "nothing", "(an empty text)"));
+    }
+    if (entry.more) {
+      paragraph.append(make("span", "nothing", ` … ${whole.format(entry.more)} more characters`));
+    }
+    return paragraph;
+  }
+
+  // Every text is made once; moving beta only shows and hides.
+  const items = list ? data.texts.map((entry) => {
+    const item = make("li");
+    item.dataset.draw = entry.draw;
+    const meta = make("div", "meta");
+    const fate = make("span", "fate");
+    meta.append(make("span", "number", `draw ${entry.draw}`), fate);
+    item.append(meta, textNode(entry));
+    list.append(item);
+    return { item, fate, entry };
+  }) : [];
+
+  function showTexts(i) {
+    let shown = 0;
+    for (const { item, fate, entry } of items) {
+      const accepted = entry.log_alpha > data.log_beta[i];
+      const state = !accepted ? "fallen" : shown < data.shown ? "survives" : "later";
+      if (state === "survives") shown++;
+      item.dataset.state = state;
+      item.hidden = state === "later" || (state === "fallen" && !fallen?.checked);
+      fate.textContent = accepted ? `stays up to β = ${entry.until}` : `fell out at β = ${entry.until}`;
+    }
+    document.body.dataset.shown = shown;
+    if (!count) return;
+    const all = data.survivors[i];
+    const which = all <= shown ? `All ${all}` : `The first ${shown} of ${whole.format(all)}`;
+    count.textContent = all === 0
+      ? `No draw of the ${whole.format(data.draws)} survives at this β.`
+      : `${which} surviving draws, i.i.d. samples at this β, in the order drawn.`;
+  }
+
+  function showDoubts(i) {
+    const doubts = data.doubts_at[i].map((k) => make("li", "", data.doubts[k]));
+    const many = doubts.length === 1 ? "One doubt" : `${doubts.length} doubts`;
+    doubtsHere.hidden = !doubts.length;
+    doubtsHere.querySelector("summary").textContent = `${many} at this β`;
+    doubtsHere.querySelector("ul").replaceChildren(...doubts);
+  }
+
+  function showSummary(i) {
+    const tvd = data.panels.length ? data.panels[0].lines[0] : null;
+    const parts = [make("b", "", data.accepted[i]), " accepted"];
+    if (tvd) parts.push(" · TVD ", make("b", "", tvd.main[i]), tvd.rest[i] && ` (${tvd.rest[i]})`);
+    const survivors = make("b", "", whole.format(data.survivors[i]));
+    summary.replaceChildren(...parts, " · ", survivors, ` of ${whole.format(data.draws)} draws survive`);
+  }
+
+  let here = data.chosen;
+  function show(i) {
+    here = i;
+    byId("beta-text").textContent = data.beta[i];
+    slider.setAttribute("aria-valuetext", `β = ${data.beta[i]}, ${data.accepted[i]} accepted`);
+    back.hidden = i === data.chosen;
+    for (const chart of charts) { chart.mark(i); chart.say(i); }
+    showSummary(i);
+    showDoubts(i);
+    showTexts(i);
+    // For whoever reads the page by machine.
+    Object.assign(document.body.dataset, {
+      index: i, beta: data.beta[i], logBeta: data.log_beta[i], survivors: data.survivors[i],
+    });
+  }
+
+  function move(i) {
+    if (slider.disabled) return;
+    slider.value = i;
+    if (i !== here) show(i);
+  }
+
+  slider.value = data.chosen;
+  slider.addEventListener("input", () => show(Number(slider.value)));
+  back.addEventListener("click", () => { move(data.chosen); slider.focus(); });
+  if (fallen) fallen.addEventListener("change", () => showTexts(here));
+  byId("chosen-tick").style.setProperty("--at", last ? data.chosen / last : 0.5);
+  const redraw = () => { for (const chart of charts) if (chart.draw()) chart.mark(here); };
+  new ResizeObserver(redraw).observe(document.body);
+  redraw();
+  show(data.chosen);
+})();

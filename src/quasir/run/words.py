@@ -1,0 +1,77 @@
+"""What a recipe asks for, in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quasir.recipes.schema import Choice, Recipe
+
+__all__ = ["asked", "choice_in_words", "proposal_in_words"]
+
+
+def asked(recipe: Recipe) -> list[str]:
+    """Return what a recipe asks for, in sentences."""
+    said = [recipe.about] if recipe.about else []
+    base = recipe.base
+    name = base.model or (f"Poisson({base.poisson:g})" if base.poisson else "a table of items")
+    prompt = f" after the prompt {base.prompt!r}" if base.prompt else ""
+    limit = f", texts of at most {recipe.max_tokens} tokens" if base.model else ""
+    said.append(f"The base is {name}{prompt}{limit}.")
+    for feature, wish in recipe.want.items():
+        if feature in recipe.pointwise:
+            said.append(f"{feature} is {'true' if wish else 'false'} of every sample.")
+        elif feature in recipe.coefficients:
+            said.append(
+                f"{feature} is {wish:g} in the mean, by a tilt with lambda = "
+                f"{recipe.coefficients[feature]:.4g}."
+            )
+    for feature, coefficient in recipe.coefficients.items():
+        if feature not in recipe.want:
+            said.append(f"{feature} is rewarded: the base is tilted by exp({coefficient:g} phi).")
+    watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
+    if watched:
+        said.append(f"Measured besides: {', '.join(watched)}.")
+    said.append(f"Proposals come from {proposal_in_words(recipe)}.")
+    said.append(f"Beta is chosen for {choice_in_words(recipe.choose)}.")
+    return said
+
+
+def proposal_in_words(recipe: Recipe) -> str:
+    """Return what the proposal is."""
+
+    def of(source: Any) -> str:
+        if source.mixture is not None:
+            total = sum(part.weight for part in source.mixture)
+            parts = [f"{part.weight / total:.3g} of {of(part)}" for part in source.mixture]
+            return f"a mixture: {', '.join(parts)}"
+        if source.poisson is not None:
+            return f"Poisson({source.poisson:g})"
+        if source.table is not None:
+            return f"a table of {len(source.table)} items"
+        if source.round_trip is not None:
+            return f"the round trip of {source.round_trip.text!r}"
+        name = source.model or "the base"
+        details = [
+            *([f"the adapter {source.adapter}"] if source.adapter else []),
+            *([f"the prompt {source.prompt!r}"] if source.prompt else []),
+            *([f"the source {source.source!r}"] if source.source else []),
+            *([f"temperature {source.temperature:g}"] if source.temperature != 1 else []),
+            *([f"top-k {source.top_k}"] if source.top_k else []),
+            *([f"top-p {source.top_p:g}"] if source.top_p else []),
+        ]
+        return f"{name} with {', '.join(details)}" if details else name
+
+    return of(recipe.proposal)
+
+
+def choice_in_words(choice: Choice) -> str:
+    """Return how beta is chosen."""
+    name, value = next(iter(choice.wish.items()))
+    return {
+        "acceptance_rate": f"an acceptance rate of {value:g}, at the best quality",
+        "tvd": f"a total variation distance of at most {value:g}, at the lowest cost",
+        "tvd_bound": f"a bound on the total variation distance of at most {value:g}",
+        "kl": f"a KL divergence of at most {value:g} nats, at the lowest cost",
+        "beta": f"the value {value:g}",
+        "log_beta": f"the value e^{value:g}",
+    }[name]

@@ -1,0 +1,166 @@
+"""Independent Metropolis-Hastings, Algorithm 3 of the paper (`al:IMH`)."""
+
+from __future__ import annotations
+
+from quasir.blocks import root_seed
+from quasir.draws import Draws, draw_blocks
+from quasir.errors import InputError
+from quasir.levels import check_count, number
+from quasir.progress import Progress, progress_of
+from quasir.samplers.approximate import Chain, ran_out, stuck
+from quasir.samplers.collect import warn_if_hopeless
+from quasir.samplers.independent import Walk
+from quasir.samplers.qrs import MOST_BLOCKS
+from quasir.samplers.schedule import Schedule
+from quasir.typing import Proposal, Seed, Target
+
+__all__ = ["IMH"]
+
+
+class IMH:
+    """A Markov chain that proposes from q whatever its state, with p as stationary law.
+
+    From x it moves to x' ~ q with probability min(1, w(x')/w(x)), where w = P/q. The uniform
+    that decides is the draw's own, so live proposals and stored draws give the same chain.
+
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+        P and q.
+    burn_in : int
+        Steps before the first that counts.
+    thin : int
+        Keep one state out of this many.
+    reset : int, optional
+        Instead: a fresh chain of so many proposals for each sample, which is its last state.
+        The samples are then i.i.d.
+    bound : float, optional
+        M with p(x) <= M q(x) for all x, p being normalised, where it is known: the distance to p
+        is then bounded.
+
+    Notes
+    -----
+    Algorithm 3 divides by w(x), which is 0 where the first draw has P(x) = 0. Here the chain
+    starts at the first draw with P(x) > 0, so no state ever has P(x) = 0. Its output begins
+    after the first step, as in Algorithm 3.
+
+    A footnote of appendix F has TVD(p, pi^(n)) <= 2 (1 - 1/M)^n after n steps, with TVD defined
+    as half the L1 distance. The factor 2 belongs to the L1 distance: each step has
+    K(x, .) >= p/M whatever x is, so that TVD(p, pi^(n)) <= (1 - 1/M)^n from any start
+    (Mengersen and Tweedie 1996), and the printed bound holds with room to spare. The start,
+    drawn from q >= p/M, counts as a step. `Chain.tvd_bound` is (1 - 1/M)^k, k being the
+    proposals up to the first sample.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> import quasir as qr
+    >>> target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> chain = qr.IMH(target, proposal, burn_in=100, thin=10).sample(1000, seed=1)
+    >>> len(chain), chain.proposals, chain.distance.split(":")[0]
+    (1000, 10101, 'unknown')
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        burn_in: int = 0,
+        thin: int = 1,
+        reset: int | None = None,
+        bound: float | None = None,
+    ) -> None:
+        self.target, self.proposal = target, proposal
+        self.schedule = Schedule(burn_in, thin, reset)
+        self.bound = None if bound is None else number("bound", bound)
+        if self.bound is not None and not self.bound >= 1:
+            raise InputError(
+                f"bound is {bound!r}, but must be at least 1: p(x) <= M q(x) for all x, both "
+                "normalised, holds for no smaller M."
+            )
+        self._log_beta: float | None = None
+
+    def sample(
+        self,
+        n: int,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = False,
+    ) -> Chain:
+        """Return n samples; they are those that `replay` gives on draws of the same seed.
+
+        The parameters are those of `QRS.sample`.
+
+        Raises
+        ------
+        BudgetExceeded
+            When `max_proposals` were made; its ``samples`` holds those found.
+        """
+        check_count("n", n)
+        if max_proposals is not None:
+            check_count("max_proposals", max_proposals)
+        root, walk, block = root_seed(seed), Walk(self.schedule, n, self._log_beta), 0
+        report = progress_of(progress, "found")
+        while walk.count < n:
+            if max_proposals is not None and walk.seen >= max_proposals:
+                raise ran_out(self._chain(walk), n, "proposals")
+            blocks = walk.blocks_for(MOST_BLOCKS)
+            walk.add(
+                draw_blocks(
+                    self.target, self.proposal, root, block, blocks, max_proposals, batch_size
+                )
+            )
+            block += blocks
+            report(walk.count, n, walk.proposals)
+            if not walk.started:
+                warn_if_hopeless(0, n, walk.proposals)
+        return self._chain(walk)
+
+    def replay(self, draws: Draws, n: int | None = None) -> Chain:
+        """Run on stored draws, and return the first n samples, or all that come out.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the draws give fewer than n; its ``samples`` holds those.
+        """
+        if n is not None:
+            check_count("n", n)
+        walk = Walk(self.schedule, n, self._log_beta)
+        walk.add(draws)
+        chain = self._chain(walk)
+        if n is not None and walk.count < n:
+            raise ran_out(chain, n, "draws")
+        return chain
+
+    def _chain(self, walk: Walk) -> Chain:
+        found = walk.found
+        tvd_bound = 1.0 if self.bound is None else (1 - 1 / self.bound) ** self.schedule.first
+        alone = self.schedule.reset is not None
+        return Chain(
+            items=found.items,
+            log_p=found.log_p,
+            log_q=found.log_q,
+            proposals=walk.proposals,
+            distance=self._distance(tvd_bound),
+            features=found.features,
+            doubts=() if alone else stuck(walk.longest_stay, walk.steps),
+            steps=walk.steps,
+            moves=walk.moves,
+            independent=alone,
+            tvd_bound=tvd_bound,
+        )
+
+    def _distance(self, tvd_bound: float) -> str:
+        k = self.schedule.first
+        if self.bound is None:
+            return (
+                f"unknown: the law of a chain's state number {k:,} tends to p as the chain grows, "
+                "but can be neither scored nor compared with p (appendix F). QRS tells its "
+                "distance; bound=M bounds this one where p <= M q is known."
+            )
+        return (
+            f"TVD <= {tvd_bound:.3g}: (1 - 1/M)^{k} with M = {self.bound:g}, for each sample by "
+            "itself; often far above the distance itself, which is unknown."
+        )

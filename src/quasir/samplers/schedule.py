@@ -1,0 +1,109 @@
+"""Which states of a chain are its samples: burn-in, thinning, or a fresh chain for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.errors import InputError
+from quasir.levels import check_count
+
+__all__ = ["Schedule"]
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a chain starts, and which of its states are samples.
+
+    A chain is a start, numbered 0, and steps 1, 2, ... after it. Without `reset` there is one
+    chain, and its samples are the states after steps burn_in + thin, burn_in + 2 thin, ... With
+    ``reset=k`` each sample has a chain of its own, of k states, start included, and is the last
+    of them: k proposals a sample, so that the samples are i.i.d. and the paper's acceptance rate
+    is 1/k.
+    """
+
+    burn_in: int = 0
+    thin: int = 1
+    reset: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.burn_in != 0:
+            check_count("burn_in", self.burn_in)
+        check_count("thin", self.thin)
+        if self.reset is not None:
+            check_count("reset", self.reset)
+            if self.burn_in or self.thin != 1:
+                raise InputError(
+                    f"reset={self.reset} was given with burn_in={self.burn_in} and "
+                    f"thin={self.thin}: a chain that is reset after each sample has neither. "
+                    "Give reset alone, or the other two."
+                )
+
+    @property
+    def first(self) -> int:
+        """States of a chain up to its first sample, start included."""
+        return 1 + self.burn_in + self.thin if self.reset is None else self.reset
+
+    def states_for(self, n: int) -> int:
+        """Return the states that n samples need at least, starts included.
+
+        Examples
+        --------
+        >>> Schedule(burn_in=100, thin=10).states_for(5), Schedule(reset=10).states_for(5)
+        (151, 50)
+        """
+        if self.reset is None:
+            return 1 + self.burn_in + self.thin * n
+        return self.reset * n
+
+    def cut(self, possible: NDArray[np.bool_], done: int) -> tuple[Places, Places, int]:
+        """Find where chains start and which states are samples in a piece of candidates.
+
+        Parameters
+        ----------
+        possible : array of bool
+            Whether P(x) > 0 for each candidate: a chain starts at the first such.
+        done : int
+            States that the chain going on has had before this piece; 0 where none goes on.
+
+        Returns
+        -------
+        starts, samples : arrays of places in the piece
+        done : int
+            For the next piece.
+        """
+        n = len(possible)
+        if self.reset is None:
+            starts = np.flatnonzero(possible)[:1] if done == 0 else np.empty(0, np.intp)
+            if done == 0 and len(starts) == 0:
+                return starts, starts, 0
+            origin = int(starts[0]) if done == 0 else -done
+            before = max(0, -(origin + self.burn_in + 1) // self.thin)
+            first = origin + self.burn_in + self.thin * (before + 1)
+            return starts, np.arange(first, n, self.thin), n - origin
+        ahead = np.where(possible, np.arange(n), n)
+        ahead = np.minimum.accumulate(ahead[::-1])[::-1]
+        return _cut_short(ahead.tolist(), self.reset, done)
+
+
+def _cut_short(ahead: list[int], length: int, done: int) -> tuple[Places, Places, int]:
+    """Cut into chains of a length; `ahead` has the next possible place from each place on."""
+    n, starts, ends = len(ahead), [], []
+    at = 0
+    if done:
+        if length - done > n:
+            return np.empty(0, np.intp), np.empty(0, np.intp), done + n
+        at = length - done
+        ends.append(at - 1)
+    while at < n and ahead[at] < n:
+        start = ahead[at]
+        starts.append(start)
+        at = start + length
+        if at > n:
+            return np.array(starts, np.intp), np.array(ends, np.intp), n - start
+        ends.append(at - 1)
+    return np.array(starts, np.intp), np.array(ends, np.intp), 0

@@ -1,0 +1,10 @@
+"""Draws on disk: shards of Parquet, whole or absent, and the manifest that vouches for them.
+
+A store is a folder with `manifest.json` and `draws/shard-00000.parquet`, ...; draw i depends on
+the seed and on i only, so a run that was killed goes on where it stopped.
+"""
+
+from quasir.store.lock import locked
+from quasir.store.store import Store
+
+__all__ = ["Store", "locked"]

@@ -1,0 +1,211 @@
+"""Masked language models as editors for `RWMH` (appendix G of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from quasir.errors import InputError
+from quasir.samplers.edits import MASK, Tokens
+from quasir.text.loading import named_or_given
+from quasir.text.memory import with_less_memory
+from quasir.text.texts import Texts
+from quasir.text.tokens import as_texts
+from quasir.typing import Array, Items
+
+__all__ = ["MaskedLM"]
+
+ROWS = 256
+"""Sequences asked about at once, unless memory runs out."""
+
+
+class MaskedLM:
+    """A masked language model: what may stand at a masked position, given the rest.
+
+    Parameters
+    ----------
+    name : str
+        A folder or a hub id, such as ``bert-base-cased``.
+    base : object with a ``tokenizer``, optional
+        The model whose token ids are edited, where the masked model was made for its tokenizer.
+        The masked model's tokenizer may have special tokens more, but must have the base's tokens
+        under the same ids.
+    device, dtype, revision, trust_remote_code
+        See `CausalLM`.
+    model, tokenizer
+        Instead of `name`, a transformers model and tokenizer at hand.
+
+    Notes
+    -----
+    Token ids of one tokenizer are edited as they are. Where the base has another tokenizer, leave
+    `base` out: the states of a chain are then the masked model's token sequences, a draw of the
+    global proposal becomes one by encoding its text, and the target scores the text of each. The
+    chain's law is over those sequences, and a text that several of them spell counts several
+    times.
+
+    Special tokens (mask, padding, separators, beginning and end) are never proposed; the token
+    for the unknown is, since texts may hold it.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        base: Any = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        model: Any = None,
+        tokenizer: Any = None,
+    ) -> None:
+        self.model, self.tokenizer = named_or_given(
+            "masked",
+            name,
+            model,
+            tokenizer,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+        )
+        self.name, self._rows = name, ROWS
+        if self.tokenizer.mask_token_id is None:
+            raise InputError(
+                f"the tokenizer of {name or type(self.model).__name__!r} has no mask token: this "
+                "is no masked language model."
+            )
+        self.texts_of = self.tokenizer if base is None else _shared(base.tokenizer, self.tokenizer)
+        self._before, self._after = _frame(self.tokenizer)
+        padding = self.tokenizer.pad_token_id
+        self._padding: int = 0 if padding is None else padding
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return torch.device(self.model.device)
+
+    def encode(self, items: Items) -> list[Tokens]:
+        """Return items as token sequences: their ids where those are ours, else their text's."""
+        texts = as_texts(items, self.texts_of)
+        return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+
+    def decode(self, sequences: Sequence[Tokens]) -> Texts:
+        """Return token sequences as texts."""
+        return Texts.of(sequences, self.texts_of)
+
+    def token_id(self, word: str) -> int:
+        """Return the one token that spells a word; a leading space counts, as in " amazing"."""
+        ids = self.tokenizer(word, add_special_tokens=False).input_ids
+        if len(ids) != 1:
+            raise InputError(
+                f"{word!r} is {len(ids)} tokens of this tokenizer "
+                f"({self.tokenizer.convert_ids_to_tokens(ids)}), but an edit puts in one. Boost a "
+                "word that is one token; many tokenizers have it with a space before it."
+            )
+        return int(ids[0])
+
+    def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
+        """Return the log probability of every token at the mask of each sequence."""
+        return with_less_memory(self, lambda rows: self._ask(sequences, positions, rows))
+
+    @torch.inference_mode()
+    def _ask(self, sequences: Sequence[Tokens], positions: NDArray[np.intp], rows: int) -> Array:
+        order = np.argsort([len(tokens) for tokens in sequences], kind="stable")
+        answer = np.empty((len(sequences), self._banned.shape[0]))
+        for start in range(0, len(order), rows):
+            part = order[start : start + rows]
+            framed = [self._framed(sequences[i]) for i in part]
+            longest = max(map(len, framed))
+            self._check_length(longest)
+            ids = torch.tensor([row + [self._padding] * (longest - len(row)) for row in framed])
+            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in framed])
+            at = torch.from_numpy(positions[part]) + len(self._before)
+            logits = self._logits(
+                ids.to(self.device), mask.to(self.device), at.to(self.device)
+            ).double()
+            logits.masked_fill_(self._banned.to(self.device), -torch.inf)
+            answer[part] = logits.log_softmax(dim=-1).cpu().numpy()
+        return answer
+
+    def _check_length(self, longest: int) -> None:
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        if limit is not None and longest > limit:
+            frame = len(self._before) + len(self._after)
+            raise InputError(
+                f"a sequence of {longest - frame} tokens, with {frame} special ones, is more than "
+                f"the {limit} positions of this model: keep max_tokens to {limit - frame}."
+            )
+
+    def _framed(self, tokens: Tokens) -> list[int]:
+        mask: int = self.tokenizer.mask_token_id
+        return [*self._before, *(mask if t == MASK else t for t in tokens), *self._after]
+
+    def _logits(self, ids: Tensor, mask: Tensor, at: Tensor) -> Tensor:
+        """Return the logits at one position of each row."""
+        rows = torch.arange(len(ids), device=ids.device)
+        if self._head is None:
+            whole: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
+            return whole[rows, at]
+        states = self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
+        return self._head(states[rows, at])
+
+    @cached_property
+    @torch.inference_mode()
+    def _head(self) -> Callable[[Tensor], Tensor] | None:
+        """What turns last states into logits, where it is one module, as in BERT and RoBERTa.
+
+        It then computes the logits of one position, not of all. Tried out before it is believed.
+        """
+        others = [child for child in self.model.children() if child is not self.model.base_model]
+        if len(others) != 1:
+            return None
+        head: Callable[[Tensor], Tensor] = others[0]
+        ids = torch.tensor([self._framed((MASK,))], device=self.device)
+        states = self.model.base_model(input_ids=ids).last_hidden_state
+        logits = self.model(input_ids=ids).logits
+        ours = head(states[0])
+        same = ours.shape == logits[0].shape and torch.allclose(ours, logits[0], atol=1e-4)
+        return head if same else None
+
+    @cached_property
+    def _banned(self) -> Tensor:
+        """Which columns of the logits are no token that a text can have."""
+        size = int(self.model.config.vocab_size)
+        banned = torch.ones(size, dtype=torch.bool)
+        banned[sorted(i for i in self.texts_of.get_vocab().values() if i < size)] = False
+        unknown = self.tokenizer.unk_token_id
+        special = {*self.tokenizer.all_special_ids, *self.texts_of.all_special_ids} - {unknown}
+        banned[sorted(i for i in special if i < size)] = True
+        return banned
+
+    def __repr__(self) -> str:
+        return f"MaskedLM({self.name!r})"
+
+
+def _shared(base: Any, masked: Any) -> Any:
+    """Return the base's tokenizer, if the masked model's has its tokens under the same ids."""
+    own = masked.get_vocab()
+    other = {token: i for token, i in base.get_vocab().items() if own.get(token) != i}
+    if other:
+        token, i = next(iter(other.items()))
+        raise InputError(
+            f"the masked model has {len(other):,} of the base's tokens under other ids or not at "
+            f"all, such as {token!r}, which is {i} for the base and {own.get(token)} here: their "
+            "token ids cannot be mixed. Leave base out, and the chain edits the masked model's own "
+            "tokens, the target scoring their text."
+        )
+    return base
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the special tokens that the tokenizer puts before and after a text."""
+    whole = tokenizer(tokenizer.mask_token).input_ids
+    i = whole.index(tokenizer.mask_token_id)
+    return whole[:i], whole[i + 1 :]

@@ -1,0 +1,50 @@
+"""Running the command as a user does."""
+
+import os
+import subprocess
+import sys
+
+POISSONS = """\
+about: A small one.
+base: {poisson: 11}
+proposal: {poisson: 10}
+draws: 5000
+choose: {tvd: 0.05}
+samples: 100
+"""
+
+LETTERS = """\
+about: Letters, of which half are vowels.
+base: {table: {a: 0.1, e: 0.1, x: 0.4, y: 0.2, "<script>": 0.2}}
+features:
+  vowel: {regex: "^[ae]$"}
+  y: {contains: y}
+want: {vowel: 0.5, y: 0}
+proposal: {table: {a: 1, e: 1, x: 2, y: 1, "<script>": 4}}
+draws: 4000
+fit: 5000
+choose: {tvd: 0.02}
+samples: 300
+"""
+
+
+def start(*arguments, cwd=None, **options):
+    """Start `quasir ARGUMENTS` as a process of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "quasir", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        **options,
+    )
+
+
+def quasir(*arguments, code=0, cwd=None, **options):
+    """Run `quasir ARGUMENTS`, see that it ends with `code`, and return stdout and stderr."""
+    process = start(*arguments, cwd=cwd, **options)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
+    return out, err

@@ -1,0 +1,50 @@
+"""Every built-in recipe is run to its end, at a small size."""
+
+import json
+
+import pytest
+import yaml
+
+import quasir as qr
+from quasir import recipes
+from tests.cli.helpers import quasir
+
+SIZES = {
+    "poissons": {"draws": 20_000, "samples": 1000},
+    # Half the mass must come from women who are scientists, 1 text in 320.
+    "scientists": {"draws": 1024, "fit": 10_000, "samples": 10},
+    "sports": {"draws": 1024, "fit": 2048, "samples": 10},
+    "female": {"draws": 1024, "fit": 1024, "samples": 10},
+    "contains": {"draws": 4096, "samples": 2},
+}
+
+
+def test_none_is_left_out():
+    assert set(SIZES) == set(recipes.BUILT_IN)
+
+
+@pytest.mark.parametrize("name", recipes.BUILT_IN)
+def test_run_to_its_end(name, tmp_path):
+    recipe = yaml.safe_load(recipes.BUILT_IN[name].read_text()) | SIZES[name]
+    (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
+    out, _ = quasir("run", f"{name}.yaml", "--json", cwd=tmp_path)
+    run = tmp_path / "runs" / name
+    certificate = json.loads(out)
+    assert certificate["n"] == SIZES[name]["draws"]
+    assert (run / "report.html").stat().st_size > 10_000
+    lines = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+    assert lines
+    resolved = recipes.read(run / "recipe.yaml")
+    for feature in resolved.pointwise:
+        assert all(line["features"][feature] for line in lines)
+    # Every wish that holds in the mean has a lambda that raises it, as the base has less.
+    assert all(value > 0 for value in resolved.coefficients.values())
+    assert set(resolved.coefficients) == set(recipe.get("want", {})) - set(resolved.pointwise)
+    draws = qr.Draws.load(run)
+    if "model" in recipes.read(recipes.BUILT_IN[name]).base.given(("model",)):
+        text = draws.items[0]
+        assert text.text
+        assert len(text.token_ids) > 0
+        manifest = json.loads((run / "manifest.json").read_text())
+        assert manifest["models"][0]["name"] == "quasir/biographies"
+        assert len(manifest["models"][0]["weights_sha256"]) == 64

@@ -1,0 +1,246 @@
+"""Self-BLEU against NLTK, and the other metrics against counting by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+import quasir as qr
+from quasir import metrics
+from quasir.items import Coded, Strings
+from quasir.metrics.coding import code
+from quasir.metrics.ngrams import count_ngrams, in_order
+from quasir.metrics.self_bleu import bleu_of_each, closest_length
+
+SPLIT = {"word": str.split, "character": list}
+UNITS = list(SPLIT)
+ORDERS = (1, 2, 3, 4, 5)
+
+
+def by_nltk(texts, n, unit, with_itself=False):
+    """Return NLTK's score of each text against all the others, one loop at a time."""
+    tokens = [SPLIT[unit](text) for text in texts]
+    return [
+        sentence_bleu(
+            tokens if with_itself else tokens[:i] + tokens[i + 1 :],
+            tokens[i],
+            weights=(1 / n,) * n,
+            smoothing_function=SmoothingFunction().method1,
+        )
+        for i in range(len(tokens))
+    ]
+
+
+def agrees(texts, n, unit):
+    theirs = by_nltk(texts, n, unit)
+    np.testing.assert_allclose(bleu_of_each(texts, n, unit), theirs, rtol=0, atol=1e-12)
+    assert metrics.self_bleu(texts, n, unit) == pytest.approx(np.mean(theirs), abs=1e-9)
+
+
+def texts_of(words, longest):
+    return st.lists(st.lists(st.sampled_from(words), max_size=longest).map(" ".join), min_size=2)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("n", ORDERS)
+@settings(max_examples=40)
+@given(texts=texts_of(["a", "b", "ab", "\u00e9t\u00e9\n"], 12))
+def test_self_bleu_is_nltks(texts, n, unit):
+    agrees(texts, n, unit)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@settings(max_examples=40)
+@given(texts=st.lists(st.text(max_size=8), min_size=2, max_size=6), n=st.integers(1, 5))
+def test_self_bleu_of_any_strings(texts, n, unit):
+    agrees(texts, n, unit)
+
+
+@settings(max_examples=30)
+@given(
+    text=st.lists(st.sampled_from("abc"), max_size=12).map(" ".join),
+    copies=st.integers(2, 4),
+    others=st.lists(st.lists(st.sampled_from("abc"), max_size=12).map(" ".join), max_size=3),
+    n=st.integers(1, 5),
+)
+def test_self_bleu_with_duplicates(text, copies, others, n):
+    agrees([text] * copies + others, n, "word")
+
+
+@pytest.mark.parametrize("n", ORDERS)
+def test_self_bleu_of_every_pair_of_short_texts(n):
+    texts = ["".join(t) for length in range(4) for t in itertools.product("ab", repeat=length)]
+    assert len(texts) == 15
+    for pair in itertools.combinations_with_replacement(texts, 2):
+        agrees(pair, n, "character")
+
+
+@pytest.mark.parametrize("n", ORDERS)
+def test_self_bleu_of_biographies(n):
+    rng = np.random.default_rng(n)
+    words = [f"w{i}" for i in range(60)]
+    chances = 1 / np.arange(1, 61)
+    texts = [
+        " ".join(rng.choice(words, rng.integers(0, 30), p=chances / chances.sum()))
+        for _ in range(40)
+    ]
+    for unit in UNITS:
+        agrees(texts, n, unit)
+
+
+@pytest.mark.parametrize(
+    ("texts", "scores"),
+    [
+        (["", ""], [0, 0]),
+        (["", "a b"], [0, 0]),
+        (["a b", "c d"], [0, 0]),
+        (["a", "a"], [0.1 ** (4 / 5)] * 2),  # no 2-gram: 0.1 of 1, four times
+        (["a b c d e"] * 2, [1, 1]),
+        # Six tokens at the orders 6 to 2, of which all match but those with the last.
+        (["a b c d e f", "a b c d e g"], [(5 / 6 * 4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.2] * 2),
+    ],
+)
+def test_self_bleu_by_hand(texts, scores):
+    assert bleu_of_each(texts, 5) == pytest.approx(scores, abs=1e-12)
+
+
+def test_what_self_bleu_is_not():
+    """The comparison above can fail: each of these is told from the true score."""
+    texts = ["a a b c", "a b c d e", "a b", "a a a", "b c b c b c"]
+    ours = metrics.self_bleu(texts, 2)
+    assert ours == pytest.approx(np.mean(by_nltk(texts, 2, "word")), abs=1e-9)
+    assert np.mean(by_nltk(texts, 2, "word", with_itself=True)) == pytest.approx(1)
+    assert abs(ours - 1) > 0.01
+    assert abs(ours - metrics.self_bleu(texts, 2, "character")) > 0.01
+    assert abs(ours - metrics.self_bleu(texts, 3)) > 0.01
+    # Clipped at the highest count anywhere, the text's own included, "a a a" would match whole.
+    assert bleu_of_each(texts, 1)[3] == pytest.approx(2 / 3)
+
+
+def test_of_two_lengths_as_close_the_shorter_counts():
+    # To 3 words, 2 and 4 are as close; with 4 the penalty would be exp(1 - 4/3).
+    texts = ["a b c", "a b", "a b c d"]
+    assert bleu_of_each(texts, 1)[0] == 1
+    agrees(texts, 1, "word")
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 12), min_size=2, max_size=12))
+def test_closest_lengths(lengths):
+    want = [
+        min((abs(other - mine), other) for j, other in enumerate(lengths) if j != i)[1]
+        for i, mine in enumerate(lengths)
+    ]
+    assert closest_length(np.array(lengths)).tolist() == want
+
+
+def counted(texts, n, unit):
+    tokens = [SPLIT[unit](text) for text in texts]
+    return [tuple(t[i : i + n]) for t in tokens for i in range(len(t) - n + 1)]
+
+
+@settings(max_examples=50)
+@given(texts_of("abc", 8), st.integers(1, 4), st.sampled_from(UNITS))
+def test_distinct_is_what_a_set_counts(texts, n, unit):
+    grams = counted(texts, n, unit)
+    if grams:
+        assert metrics.distinct(texts, n, unit) == len(set(grams)) / len(grams)
+    else:
+        with pytest.raises(qr.InputError, match=f"none of the {len(texts)} texts"):
+            metrics.distinct(texts, n, unit)
+
+
+@settings(max_examples=50)
+@given(texts_of("ab", 10), st.integers(1, 4))
+def test_counts_of_each_text(texts, n):
+    *_, counts = count_ngrams(code(texts), n)
+    for i, text in enumerate(texts):
+        grams = counted([text], n, "word")
+        want = sorted(grams.count(gram) for gram in set(grams))
+        assert sorted(counts.count[counts.text == i].tolist()) == want
+    assert len(counts.first) == len(set(counted(texts, n, "word")))
+
+
+@settings(max_examples=50)
+@given(
+    st.sampled_from([3, 2**40, 2**62]),  # of the last, key and place do not fit in one number
+    st.lists(st.integers(0, 9), max_size=20),
+    st.integers(0, 10**6),
+)
+def test_the_order_of_keys_and_places(most, places, seed):
+    rng = np.random.default_rng(seed)
+    key = rng.choice(rng.integers(0, most, 5), len(places))
+    got = in_order(key, np.array(places, dtype=np.int64))
+    want = sorted(zip(key.tolist(), places, strict=True))
+    assert list(zip(got[0].tolist(), got[1].tolist(), strict=True)) == want
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(max_size=2), min_size=1, max_size=20))
+def test_unique_share(texts):
+    assert metrics.unique_share(texts) == len(set(texts)) / len(texts)
+
+
+def test_items_of_every_kind():
+    class Text:
+        def __init__(self, text):
+            self.text = text
+
+    texts = ["a b c", "a b", "a b c"]
+    kinds = [
+        texts,
+        tuple(texts),
+        Strings.of(texts),
+        Coded(("a b", "a b c", "unused"), np.array([1, 0, 1])),
+        [Text(text) for text in texts],
+        np.array(texts, dtype=object),
+        np.array(texts),
+    ]
+    for kind in kinds:
+        assert metrics.self_bleu(kind, 2) == metrics.self_bleu(texts, 2)
+        assert metrics.distinct(kind, 2) == 2 / 5
+        assert metrics.unique_share(kind) == 2 / 3
+    assert metrics.unique_share(np.array([3, 4, 3, 3])) == 0.5
+    assert metrics.unique_share(np.array([[1, 2], [1, 3], [1, 2]])) == 2 / 3
+    draws = qr.Draws.from_arrays(np.zeros(3), np.full(3, -1.0), items=texts)
+    assert metrics.distinct(draws) == 3 / 8
+
+
+def test_samples_are_taken_as_they_come():
+    table = qr.Table({"a b": 0.5, "a c": 0.5})
+    samples = qr.QRS(table, table, beta=1.0).sample(50, seed=0)
+    assert metrics.unique_share(samples) == 2 / 50
+    assert metrics.self_bleu(samples, 2) == pytest.approx(1)
+    assert metrics.moments(samples, qr.features.contains("c", name="c"))["c"].value == np.mean(
+        [text == "a c" for text in samples.items]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.self_bleu([]), "there is 0"),
+        (lambda: metrics.self_bleu(["a b"]), "at least two"),
+        (lambda: metrics.self_bleu(["a", "b"], n=0), "n is 0"),
+        (lambda: metrics.self_bleu(["a", "b"], unit="token"), "unit is 'token'"),
+        (lambda: metrics.self_bleu("a b"), "sequence of items"),
+        (lambda: metrics.distinct([]), "none of the 0 texts has 1 word,"),
+        (lambda: metrics.distinct(["a b"], n=3), "has 3 words,"),
+        (lambda: metrics.distinct(["a"], n=1.5), "whole number"),
+        (lambda: metrics.unique_share([]), "no samples"),
+        (lambda: metrics.unique_share(qr.Draws.from_arrays([0.0], [0.0])), "keep no items"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(qr.InputError, match=message):
+        call()
+
+
+def test_lone_surrogates_and_other_planes_are_characters():
+    assert code(["\ud800a", "\U0001f600"], "character").lengths.tolist() == [2, 1]
+    assert metrics.distinct(["\U0001f600a", "\U0001f600"], unit="character") == 2 / 3
+    assert math.isclose(metrics.self_bleu(["\ud800"] * 2, 1, "character"), 1.0)

@@ -1,0 +1,378 @@
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quasir as qr
+from quasir.estimate import Estimate
+from quasir.report.check import Check
+from quasir.report.marked import pieces
+from quasir.report.page import About
+from quasir.report.page_data import as_json
+from quasir.report.phrases import MINUS, TIMES, beta_text, number_text, phrase, rate_phrase
+from quasir.report.shown_texts import MOST_CHARACTERS, first_accepted
+from tests.report.reading import (
+    FEATURES,
+    HOSTILE,
+    Reader,
+    biographies,
+    data_of,
+    fired,
+    page_of,
+    poisson_draws,
+    shown_at,
+    text_in,
+)
+
+DRAWS = biographies(4000)
+CURVE = qr.tradeoff(DRAWS)
+
+
+def lines(data):
+    return {line["name"]: line for panel in data["panels"] for line in panel["lines"]}
+
+
+def test_the_shown_texts_are_the_first_accepted_at_every_beta():
+    data = data_of(page_of(DRAWS))
+    assert data["log_beta"] == CURVE.log_betas.tolist()
+    before = set(range(len(DRAWS)))
+    for level, log_beta in enumerate(data["log_beta"]):
+        accepted = DRAWS.accepted(log_beta=log_beta).tolist()
+        assert data["survivors"][level] == len(accepted)
+        assert shown_at(data, level) == accepted[:20]
+        assert set(accepted) <= before
+        before = set(accepted)
+    assert data["survivors"][0] > data["survivors"][-1] > 0
+    for entry in data["texts"]:
+        assert text_in(entry) == DRAWS.items[entry["draw"]]
+        assert entry["log_alpha"] == DRAWS.log_alpha[entry["draw"]]
+
+
+def test_a_draw_whose_alpha_is_beta_has_fallen():
+    tie = int(DRAWS.accepted(beta=1)[3])
+    curve = qr.tradeoff(DRAWS, log_betas=[DRAWS.log_alpha[tie]])
+    data = data_of(page_of(DRAWS, curve=curve, beta=1))
+    assert data["survivors"] == [int((DRAWS.log_alpha > DRAWS.log_alpha[tie]).sum())]
+    assert tie not in [entry["draw"] for entry in data["texts"]]
+
+
+def test_the_figures_are_those_of_the_curve():
+    data = data_of(page_of(DRAWS))
+    for name, part in {
+        "TVD": CURVE.tvd,
+        "upper bound": CURVE.tvd_bound,
+        "KL": CURVE.kl,
+        "KL from the base": CURVE.kl_base,
+        "science": CURVE.moments["science"],
+        "female": CURVE.moments["female"],
+    }.items():
+        line = lines(data)[name]
+        for end in ("low", "high"):
+            np.testing.assert_allclose(line[end], getattr(part, end), rtol=1e-4)
+        known = ~np.isnan(part.se)
+        assert [v is not None for v in line["value"]] == known.tolist()
+        shown = [v for v in line["value"] if v is not None]
+        np.testing.assert_allclose(shown, part.value[known], rtol=1e-4)
+        assert line["main"] == [phrase(part[i]).main for i in range(len(CURVE))]
+    assert data["rate"] == CURVE.acceptance_rate.value.tolist()
+
+
+def test_the_starting_points():
+    (points,) = [panel["points"] for panel in data_of(page_of(DRAWS))["panels"] if panel["points"]]
+    q, q_proj = points
+    assert (q["name"], q["rate"]) == ("q", 1)
+    assert q["value"] == pytest.approx(CURVE.proposal.tvd.value, rel=1e-4)
+    assert (q_proj["name"], q_proj["rate"]) == ("q_proj", pytest.approx(CURVE.n_possible / 4000))
+    assert q_proj["value"] == pytest.approx(CURVE.projection.tvd.value, rel=1e-4)
+    assert q["value"] > q_proj["value"] > 0
+
+
+@pytest.mark.parametrize("place", [0, 57, 199])
+def test_the_page_opens_at_the_level_closest_to_the_chosen_beta(place):
+    step = CURVE.log_betas[1] - CURVE.log_betas[0]
+    html = page_of(DRAWS, log_beta=CURVE.log_betas[place] + 0.4 * step)
+    assert data_of(html)["chosen"] == place
+    assert f'value="{place}"' in html
+
+
+def test_levels_are_in_order_even_where_the_curve_is_not():
+    curve = qr.tradeoff(DRAWS, betas=[5.0, 0.5, 50.0])
+    data = data_of(page_of(DRAWS, curve=curve, beta=4.0))
+    np.testing.assert_allclose(np.exp(data["log_beta"]), [0.5, 5.0, 50.0])
+    np.testing.assert_allclose(data["rate"], curve.acceptance_rate.value[[1, 0, 2]])
+    np.testing.assert_allclose(
+        lines(data)["TVD"]["value"], curve.tvd.value[[1, 0, 2]], rtol=1e-4, atol=1e-12
+    )
+    assert data["chosen"] == 1
+    assert data["doubts_at"][2]
+    assert all("beta = 50" in data["doubts"][k] for k in data["doubts_at"][2])
+
+
+def test_hostile_texts_stay_texts():
+    draws = biographies(400, hostile=True)
+    hostile = qr.features.regex("<script>", name="</script><b>&")
+    about = About("<b>t</b></title>", ["<i>asked</i>"], {"<u>fact": "</dl><script>"})
+    html = page_of(draws, [hostile, *FEATURES], about, [Check("<s>", 0.1, 0.1, 0.9, 0.1, -9.0)])
+    reader = Reader(html)
+    assert [attributes.get("id") for (tag, attributes), _ in reader.scripts if tag == "script"] == [
+        "data",
+        None,
+    ]
+    assert not reader.comments
+    assert not {"b", "i", "u", "s"} & {tag for tag, _ in reader.elements}
+    for shown in ("<b>t</b></title>", "<i>asked</i>", "<u>fact", "</dl><script>", "<s>"):
+        assert shown in reader.shown
+    texts = [text_in(entry) for entry in data_of(html)["texts"]]
+    assert sum(HOSTILE in text for text in texts) >= 3
+    assert ("<script>", (0,)) in [mark for entry in data_of(html)["texts"] for mark in fired(entry)]
+
+
+def test_without_the_escape_a_hostile_text_would_break_out():
+    """The control of the test above: it is the escape that keeps texts inside the data."""
+    html = page_of(biographies(400, hostile=True)).replace("\\u003c", "<")
+    scripts = [attributes for (tag, attributes), _ in Reader(html).scripts if tag == "script"]
+    assert len(scripts) > 2
+
+
+def test_texts_that_are_no_unicode():
+    text = "a\ud800b\u2028\x00é"
+    draws = qr.Draws.from_arrays(np.zeros(3), np.zeros(3), [text] * 3)
+    html = page_of(draws, [], About("a\ud800"), beta=1)
+    html.encode("utf-8")
+    assert text_in(data_of(html)["texts"][0]) == text
+    assert "a?" in Reader(html).shown
+
+
+def test_words_are_coloured_where_their_feature_fired():
+    texts = ["She is a chemist.", "He met her.", "She, he, her: a chemist, a chemist"]
+    columns = {"female": qr.features.female(texts), "science": qr.features.science(texts)}
+    draws = qr.Draws.from_arrays(np.zeros(3), np.zeros(3), texts, features=columns)
+    either = qr.features.regex("chemist|She is", name="either")
+    plain = qr.Feature("plain", len)
+    data = data_of(page_of(draws, [qr.features.female, plain, either], beta=0.5))
+    assert [fired(entry) for entry in data["texts"]] == [
+        [("She", (0, 2)), (" is", (2,)), ("chemist", (2,))],
+        [],
+        [("She", (0,)), ("her", (0,)), ("chemist", (2,)), ("chemist", (2,))],
+    ]
+    assert [feature["coloured"] for feature in data["features"]] == [True, False, True]
+
+
+def test_a_feature_has_one_colour_in_the_texts_and_in_the_curves():
+    data = data_of(page_of(DRAWS, FEATURES))
+    for feature in data["features"]:
+        assert lines(data)[feature["name"]]["colour"] == feature["colour"] > 0
+    many = {f"f{j}": np.arange(200) % (j + 2) == 0 for j in range(8)}
+    log_w = np.random.default_rng(0).normal(size=200)
+    draws = qr.Draws.from_arrays(log_w, np.zeros(200), features=many)
+    looks = [
+        (line["colour"], line["dashed"])
+        for name, line in lines(data_of(page_of(draws, []))).items()
+        if name in many
+    ]
+    assert len(set(looks)) == 8
+
+
+spans = st.lists(st.tuples(st.integers(-3, 15), st.integers(-3, 15)), max_size=4)
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=12), st.lists(spans, max_size=3))
+def test_pieces_are_the_text_with_every_place_kept(text, places):
+    cut = pieces(text, places)
+    assert "".join(piece for piece, _ in cut) == text
+    assert all(piece for piece, _ in cut)
+    marks = [on for piece, on in cut for _ in piece]
+    for i, on in enumerate(marks):
+        covered = tuple(j for j, spans in enumerate(places) if any(a <= i < b for a, b in spans))
+        assert on == covered
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.lists(st.integers(-1, 10), min_size=1, max_size=6),
+    st.integers(1, 4),
+)
+def test_first_accepted_is_the_union_over_the_betas(alphas, betas, shown):
+    log_alpha = np.array(alphas, dtype=float)
+    found = first_accepted(log_alpha, np.array(betas, dtype=float), shown)
+    wanted = {int(i) for b in betas for i in np.flatnonzero(log_alpha > b)[:shown]}
+    assert found.tolist() == sorted(wanted)
+
+
+def test_beyond_the_largest_ratio_nothing_is_a_bare_0():
+    data = data_of(page_of(DRAWS))
+    for name in ("TVD", "upper bound", "KL"):
+        line = lines(data)[name]
+        assert line["value"][-1] is None
+        assert line["main"][-1].startswith("at most 0.")
+        assert line["rest"][-1] == "0 on these draws"
+        assert line["value"][-2] is not None
+    assert any("tail has not been seen" in data["doubts"][k] for k in data["doubts_at"][-1])
+
+
+def test_a_tail_too_heavy_for_a_number():
+    log_w = 2.0 * np.random.default_rng(0).standard_exponential(5000)
+    draws = qr.Draws.from_arrays(log_w, np.zeros(5000), ["x"] * 5000)
+    curve = qr.tradeoff(draws)
+    html = page_of(draws, [], curve=curve, log_beta=curve.log_betas[-1] + 1)
+    line = lines(data_of(html))["KL"]
+    assert (line["main"][-1], line["high"][-1], line["value"][-1]) == ("unknown", None, None)
+    assert "no number can be given" in Reader(html).shown
+
+
+def test_no_draw_is_possible():
+    draws = qr.Draws.from_arrays(
+        np.full(1000, -np.inf),
+        np.zeros(1000),
+        ["x"] * 1000,
+        log_base=np.zeros(1000),
+        features={"f": np.arange(1000) % 2 == 0},
+    )
+    html = page_of(draws, FEATURES, beta=2)
+    data, shown = data_of(html), Reader(html).shown
+    assert (data["panels"], data["texts"], data["survivors"]) == ([], [], [0])
+    assert (data["rate"], data["chosen_rate"]) == ([None], None)
+    assert "None of the 1,000 draws had P(x) > 0" in shown
+    assert "fewer than 1 in 272 proposals" in shown
+    assert "No curve can be drawn" in shown
+    assert "unknown" in shown
+
+
+def test_all_ratios_are_equal():
+    log_p = np.where(np.arange(1000) % 2, -np.inf, 0.0)
+    draws = qr.Draws.from_arrays(log_p, np.zeros(1000), [f"text {i}" for i in range(1000)])
+    html = page_of(draws, [], tvd=0.01)
+    data = data_of(html)
+    assert len(data["log_beta"]) == 1
+    assert shown_at(data, 0) == list(range(0, 40, 2))
+    assert data["survivors"] == [500]
+    assert lines(data)["TVD"]["main"] == ["at most 0.00738"]
+    (slider,) = [a for tag, a in Reader(html).elements if tag == "input"]
+    assert "disabled" in slider
+
+
+def test_items_that_are_no_texts_without_features_or_base():
+    draws = poisson_draws(5000)
+    data = data_of(page_of(draws, [], tvd=0.05))
+    assert [text_in(entry) for entry in data["texts"]] == [
+        str(draws.items[entry["draw"]]) for entry in data["texts"]
+    ]
+    assert [panel["title"] for panel in data["panels"]] == [
+        "Total variation distance",
+        "KL divergence to the target",
+    ]
+    assert data["features"] == []
+
+
+def test_draws_without_items():
+    draws = qr.Draws.from_arrays(np.random.default_rng(0).normal(size=500), np.zeros(500))
+    html = page_of(draws, FEATURES, acceptance_rate=0.5)
+    assert data_of(html)["texts"] == []
+    assert "kept without their items" in Reader(html).shown
+
+
+def test_a_real_feature_has_a_panel_of_its_own():
+    columns = {"length": np.arange(500.0), "even": np.arange(500) % 2 == 0}
+    log_w = np.random.default_rng(0).normal(size=500)
+    draws = qr.Draws.from_arrays(log_w, np.zeros(500), features=columns)
+    panels = data_of(page_of(draws, []))["panels"]
+    own = {panel["title"]: [line["name"] for line in panel["lines"]] for panel in panels[2:]}
+    assert own == {"Features": ["even"], "Feature length": ["length"]}
+
+
+def test_ratios_that_are_no_floats():
+    log_w = np.random.default_rng(0).normal(size=500) + 800
+    draws = qr.Draws.from_arrays(log_w, np.zeros(500), ["x"] * 500)
+    data = data_of(page_of(draws, [], acceptance_rate=0.5))
+    assert all(re.fullmatch(r"e\^(79|80)\d(\.\d+)?", text) for text in data["beta"])
+    assert data["rate"][0] == pytest.approx(0.99)
+
+
+def test_doubts_stand_at_the_top():
+    assert "doubts" not in Reader(page_of(DRAWS)).attribute("id")
+    few = biographies(60)
+    html = page_of(few)
+    reader = Reader(html)
+    certificate = qr.tradeoff(few).at(acceptance_rate=0.1)
+    assert len(certificate.doubts) > 1
+    assert f"{len(certificate.doubts)} doubts about these figures" in reader.shown
+    for doubt in certificate.doubts:
+        assert reader.shown.index(doubt) < reader.shown.index("The certificate")
+    assert reader.attribute("id").index("doubts") < reader.attribute("id").index("certificate")
+
+
+def test_checks():
+    good = Check("female", 0.51, 0.01, 0.5, 0.01, 0.71)
+    wrong = Check("science", 0.9, 0.01, 0.99, 0.01, -6.4)
+    unknown = Check("length", 12.0, math.nan, 11.0, 0.5, math.nan)
+    reader = Reader(page_of(DRAWS, checks=[good, unknown]))
+    assert "checks" in reader.attribute("id")
+    assert "doubts" not in reader.attribute("id")
+    assert "doubtful" not in reader.attribute("class")
+    reader = Reader(page_of(DRAWS, checks=[good, wrong]))
+    assert reader.attribute("class").count("doubtful") == 1
+    assert "One doubt about these figures" in reader.shown
+    assert f"science was observed as 0.900, where 0.990 was predicted, {MINUS}6.4" in reader.shown
+    assert "checks" not in Reader(page_of(DRAWS)).attribute("id")
+
+
+def test_the_file_stands_alone():
+    html = page_of(DRAWS)
+    reader = Reader(html)
+    assert not reader.attribute("src")
+    assert reader.attribute("href") == ["data:,"]
+    style = next(text for (tag, _), text in reader.scripts if tag == "style")
+    assert "url(" not in style
+    assert "@import" not in style
+    # The one address is the name of SVG, which is fetched by nobody.
+    assert set(re.findall(r"https?://[^\s\"']+", html)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_hundred_thousand_draws_stay_below_two_megabytes():
+    n = 100_000
+    log_w = 2.5 * np.random.default_rng(0).normal(size=n)
+    texts = [f"Café number {i}: she " + "and so on " * 60 for i in range(n)]
+    draws = qr.Draws.from_arrays(log_w, np.zeros(n), texts, log_base=np.zeros(n))
+    html = page_of(draws, acceptance_rate=0.01)
+    data = data_of(html)
+    assert data["rate"][0] / data["rate"][-1] > 1e3
+    assert len(data["texts"]) > 120
+    assert len(html.encode("utf-8")) < 2_000_000
+
+
+def test_a_very_long_text_is_cut_and_says_so():
+    text = "she " * 2000
+    draws = qr.Draws.from_arrays(np.zeros(2), np.zeros(2), [text, ""])
+    entry, empty = data_of(page_of(draws, [qr.features.female], beta=0.5))["texts"]
+    assert text_in(entry) == text[:MOST_CHARACTERS]
+    assert entry["more"] == len(text) - MOST_CHARACTERS
+    assert (text_in(empty), empty["more"]) == ("", 0)
+
+
+def test_draws_of_another_run_are_refused():
+    with pytest.raises(qr.InputError, match=r"4,000 draws, but 100 were given"):
+        page_of(biographies(100), curve=CURVE)
+
+
+def test_numbers_in_words():
+    assert number_text(-7.2e-5) == f"{MINUS}7.20 {TIMES} 10⁻⁵"
+    assert number_text(3.456e8, 2) == f"3.5 {TIMES} 10⁸"
+    assert number_text(999.9) == "1,000"
+    assert number_text(123.4) == "123"
+    assert (number_text(0.0), number_text(math.nan)) == ("0", "unknown")
+    assert beta_text(-1000.0) == "e^-1000"
+    assert str(phrase(Estimate(0.0, math.nan, 0.0, math.inf))).startswith("unknown")
+    assert str(phrase(Estimate(math.nan, math.nan, 0.0, 1.0))) == "unknown (between 0 and 1.00)"
+    assert phrase(Estimate(2.0, 1.0, 0.5, math.inf)).rest == "at least 0.500"
+    assert rate_phrase(Estimate(1.0, 0.0, 0.99, 1.0)).main == "1 in 1 proposals"
+    assert rate_phrase(Estimate(1e-5, 1e-6, 8e-6, 1.2e-5)).main == "1 in 100,000 proposals"
+
+
+def test_json_refuses_what_is_not_finite():
+    with pytest.raises(ValueError, match="JSON compliant"):
+        as_json([math.nan])

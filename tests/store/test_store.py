@@ -1,0 +1,208 @@
+"""Draws on disk: what is read is what was written, and damage is found."""
+
+import json
+import multiprocessing
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import quasir as qr
+from quasir.run.drawing import draw_into
+from quasir.store import Store, locked
+
+LETTERS = qr.Table({"a": 0.5, "b": 0.3, "<script>": 0.2})
+FLAT = qr.Table({"a": 1, "b": 1, "<script>": 1})
+
+
+def same(one, other):
+    """Assert that two sets of draws are the same, bit for bit."""
+    for name in ("log_p", "log_q", "log_u"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert (one.log_base is None) == (other.log_base is None)
+    if one.log_base is not None:
+        np.testing.assert_array_equal(one.log_base, other.log_base)
+    assert list(one.features) == list(other.features)
+    for name in one.features:
+        np.testing.assert_array_equal(one.features[name], other.features[name])
+        assert one.features[name].dtype == other.features[name].dtype
+    assert one.seed == other.seed
+    assert one.doubts == other.doubts
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["a", "été", "", "x" * 1000],
+        [3, 1, -4, 10**12],
+        [0.5, 1.5, -2.5, 1e300],
+        [["a", 1], {"b": None}, "c", 2.5],
+        None,
+    ],
+    ids=["strings", "integers", "reals", "plain objects", "none"],
+)
+def test_draws_come_back_as_they_were(tmp_path, items):
+    items = np.array(items) if items and isinstance(items[0], float) else items
+    draws = qr.Draws.from_arrays(
+        log_p=[0.0, -np.inf, -1.0, -745.0],
+        log_q=[-1.0, -2.0, -3.0, -4.0],
+        items=items,
+        log_base=[-0.5, np.nan, -1.0, -2.0],
+        features={"yes": [True, False, True, True], "number": [0.1, 2.0, 3.0, 4.0]},
+        seed=2**100,
+    )
+    draws.save(tmp_path / "run")
+    read = qr.Draws.load(tmp_path / "run")
+    same(draws, read)
+    if items is None:
+        assert read.items is None
+    else:
+        assert list(read.items) == list(draws.items)
+        assert [type(item) for item in read.items] == [type(item) for item in draws.items]
+
+
+def test_texts_keep_their_token_ids(tmp_path):
+    texts = [qr.items.Text("a b", (3, 4)), qr.items.Text("", ()), qr.items.Text("é", (7,))]
+    draws = qr.Draws.from_arrays([0.0] * 3, [-1.0] * 3, items=texts)
+    draws.save(tmp_path / "run")
+    read = qr.Draws.load(tmp_path / "run")
+    assert list(read.items) == texts
+    assert list(read.take([2, 0]).items) == [texts[2], texts[0]]
+    twice = qr.Draws.concatenate([read, read])
+    assert list(twice.items) == texts + texts
+
+
+def test_items_that_cannot_be_kept(tmp_path):
+    draws = qr.Draws.from_arrays([0.0], [-1.0], items=[(1, 2)])
+    with pytest.raises(qr.InputError, match="tuple"):
+        draws.save(tmp_path / "run")
+
+
+def test_a_folder_with_a_run_is_not_written_over(tmp_path):
+    draws = qr.Draws.from_arrays([0.0], [-1.0])
+    draws.save(tmp_path / "run")
+    with pytest.raises(qr.InputError, match="holds a run already"):
+        draws.save(tmp_path / "run")
+    with pytest.raises(qr.InputError, match="is no run"):
+        qr.Draws.load(tmp_path / "elsewhere")
+
+
+def drawn(folder, n, blocks_a_shard=2, **changes):
+    store = Store.create(folder, seed=7, blocks_a_shard=blocks_a_shard)
+    target = LETTERS * qr.Feature("a", lambda x: x == "a") if changes.get("tilt") else LETTERS
+    draw_into(store, target, FLAT, n)
+    return store
+
+
+def test_shards_give_the_draws_of_one_call(tmp_path):
+    drawn(tmp_path / "run", 5000)
+    store = Store.open(tmp_path / "run")
+    assert sorted(store.shards) == [0, 1, 2]
+    assert [store.shards[i].draws for i in range(3)] == [2048, 2048, 904]
+    same(store.load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
+    assert list(store.load().items) == list(qr.draw(LETTERS, FLAT, 5000, seed=7).items)
+
+
+def test_going_on_draws_only_what_is_missing(tmp_path):
+    store = drawn(tmp_path / "run", 3000)
+    first = store.path(0).stat().st_mtime_ns
+    assert draw_into(store, LETTERS, FLAT, 3000) == 0
+    assert draw_into(store, LETTERS, FLAT, 5000) == 2048 + 904  # the short shard again, and a third
+    assert store.path(0).stat().st_mtime_ns == first
+    same(Store.open(tmp_path / "run").load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "edited", "absent"])
+def test_a_damaged_shard_is_found_named_and_redrawn(tmp_path, damage):
+    store = drawn(tmp_path / "run", 5000)
+    path = store.path(1)
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif damage == "edited":
+        # A whole Parquet file, but with other numbers in it.
+        path.write_bytes(store.path(0).read_bytes())
+    else:
+        path.unlink()
+    opened = Store.open(tmp_path / "run")
+    assert opened.damaged() == [1]
+    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*--repair") as caught:
+        opened.load()
+    assert caught.value.damaged == [1]
+    opened.forget([1])
+    assert len(opened) == 2048
+    assert draw_into(opened, LETTERS, FLAT, 5000) == 2048
+    same(Store.open(tmp_path / "run").load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
+
+
+def test_a_shard_whose_manifest_was_not_written_counts_for_nothing(tmp_path):
+    """Killed between the two, a run draws that shard again."""
+    store = drawn(tmp_path / "run", 4096)
+    before = (tmp_path / "run" / "manifest.json").read_text()
+    draw_into(store, LETTERS, FLAT, 6144)
+    (tmp_path / "run" / "manifest.json").write_text(before)
+    opened = Store.open(tmp_path / "run")
+    assert opened.missing(6144) == [2]
+    assert len(opened.load()) == 4096
+
+
+def test_a_manifest_that_cannot_be_read(tmp_path):
+    drawn(tmp_path / "run", 100)
+    path = tmp_path / "run" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"block": 512}))
+    with pytest.raises(qr.StoreError, match="blocks of 512"):
+        Store.open(tmp_path / "run")
+    path.write_text("{")
+    with pytest.raises(qr.StoreError, match="cannot be read"):
+        Store.open(tmp_path / "run")
+
+
+def test_the_content_hash_is_of_the_draws(tmp_path):
+    hashes = {}
+    for name, n in (("one", 3000), ("two", 3000), ("more", 3001)):
+        drawn(tmp_path / name, n)
+        hashes[name] = json.loads((tmp_path / name / "manifest.json").read_text())["content"]
+    assert hashes["one"] == hashes["two"] != hashes["more"]
+
+
+def hold(folder, ready, done):
+    with locked(folder):
+        ready.set()
+        done.wait(60)
+
+
+def test_a_run_in_use_is_refused(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(tmp_path, ready, done))
+    process.start()
+    assert ready.wait(60)
+    with pytest.raises(qr.StoreError, match=f"in use by process {process.pid}"), locked(tmp_path):
+        pass
+    done.set()
+    process.join(60)
+    with locked(tmp_path):
+        pass
+
+
+def test_a_store_of_numbers_alone(tmp_path):
+    target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    draws = qr.draw(target, proposal, 3000, seed=1)
+    draws.save(tmp_path / "run")
+    store = Store.open(tmp_path / "run")
+    same(store.load(items=False), draws)
+    assert store.load(items=False).items is None
+    np.testing.assert_array_equal(store.load().items, draws.items)
+
+
+def test_doubts_are_kept(tmp_path):
+    class Cut(qr.Table):
+        truncates = True
+
+    draws = qr.draw(LETTERS, Cut({"a": 1, "b": 1}), 2000, seed=0)
+    assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).doubts)
+    assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).at(beta=1).doubts)
+    draws.save(tmp_path / "run")
+    assert qr.Draws.load(tmp_path / "run").doubts == draws.doubts
+    plain = qr.draw(LETTERS, FLAT, 2000, seed=0)
+    assert plain.doubts == ()

@@ -1,0 +1,392 @@
+"""IMH and the other samplers of pools: against Algorithm 3 as it is printed, step by step."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import quasir as qr
+from quasir.blocks import BLOCK, block_log_u, block_rng, walk_rng
+from quasir.samplers import (
+    IMH,
+    SIR,
+    EmpiricalSupremum,
+    RejectionChain,
+    RejectionControl,
+)
+from quasir.samplers.approximate import count_distinct
+from quasir.samplers.independent import chain_states
+from quasir.samplers.schedule import Schedule
+
+TARGET = qr.from_scipy(stats.poisson(11))
+PROPOSAL = qr.from_scipy(stats.poisson(10))
+HALF = qr.Table({"a": 3.0, "b": 1.0, "d": 0.2})
+WIDE = qr.Table({"a": 0.2, "b": 0.2, "c": 0.5, "d": 0.1})
+RARE = qr.Table({"a": 1e-7, "b": 1 - 1e-7})
+
+
+def algorithm_3(draws, starts, log_beta=None):
+    """Return the place of the state after each draw, by the loop as it is printed.
+
+    With a beta, draws that QRS rejects are no steps (None).
+    """
+    w, states, here = np.exp(draws.log_ratio), [], None
+    u = np.exp(draws.log_u)
+    for j in range(len(draws)):
+        if log_beta is not None:
+            beta = math.exp(log_beta)
+            if not u[j] < min(1, w[j] / beta):
+                states.append(None)
+                continue
+            weight, v = max(1, w[j] / beta), u[j] / min(1, w[j] / beta)
+            weight_here = None if here is None else max(1, w[here] / beta)
+        else:
+            weight, v, weight_here = w[j], u[j], None if here is None else w[here]
+        starting = j in starts or here is None
+        if (starting and weight > 0) or (not starting and v <= min(1, weight / weight_here)):
+            here = j
+        states.append(here)
+    return states
+
+
+def by_hand(draws, n, burn_in=0, thin=1, reset=None, log_beta=None):
+    """Return the places of the first n samples and how many draws they took."""
+    steps = algorithm_3(draws, set(), log_beta)
+    candidates = [j for j, state in enumerate(steps) if log_beta is None or state is not None]
+    possible = [j for j in candidates if draws.log_p[j] > -math.inf]
+    if reset is None:
+        first = candidates.index(possible[0])
+        at = [candidates[first + burn_in + thin * (i + 1)] for i in range(n)]
+        return [steps[j] for j in at], at[-1] + 1
+    starts, ends, k = [], [], 0
+    while len(ends) < n:
+        while draws.log_p[candidates[k]] == -math.inf:
+            k += 1
+        starts.append(candidates[k])
+        ends.append(candidates[k + reset - 1])
+        k += reset
+    again = algorithm_3(draws, set(starts), log_beta)
+    return [again[j] for j in ends], ends[-1] + 1
+
+
+SCHEDULES = [
+    {},
+    {"burn_in": 7},
+    {"burn_in": 1500, "thin": 3},
+    {"thin": 40},
+    {"reset": 1},
+    {"reset": 2},
+    {"reset": 10},
+    {"reset": 1100},
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("log_beta", [None, math.log(2.0)], ids=["IMH", "RejectionChain"])
+@pytest.mark.parametrize(
+    ("target", "proposal"), [(TARGET, PROPOSAL), (HALF, WIDE)], ids=["Poisson", "half impossible"]
+)
+def test_live_and_stored_draws_give_algorithm_3(target, proposal, log_beta, schedule):
+    make = IMH if log_beta is None else RejectionChain
+    level = {} if log_beta is None else {"log_beta": log_beta}
+    sampler = make(target, proposal, **level, **schedule)
+    n = 9 if schedule.get("reset") == 1100 else 60
+    draws = qr.draw(target, proposal, 60_000, seed=3)
+    places, proposals = by_hand(draws.take(np.arange(30_000)), n, log_beta=log_beta, **schedule)
+    expected = list(draws.items[places])
+    stored, live = sampler.replay(draws, n), sampler.sample(n, seed=3)
+    for chain in (stored, live):
+        assert list(chain.items) == expected
+        assert chain.proposals == proposals
+        np.testing.assert_array_equal(chain.log_p, draws.log_p[places])
+        np.testing.assert_array_equal(chain.log_q, draws.log_q[places])
+        assert len(chain) == n
+    assert (stored.steps, stored.moves) == (live.steps, live.moves)
+    assert 0 <= live.moves <= live.steps <= proposals
+
+
+def test_steps_and_moves_are_counted():
+    draws = qr.draw(HALF, WIDE, 5000, seed=1)
+    chain = IMH(HALF, WIDE).replay(draws, 4000)
+    first = int(np.argmax(draws.log_p > -np.inf))
+    states = algorithm_3(draws, set())[first : first + 4001]
+    assert chain.steps == 4000
+    assert chain.moves == sum(a != b for a, b in pairwise(states))
+    assert chain.move_rate == chain.moves / 4000
+    again = IMH(HALF, WIDE, reset=5).replay(draws, 300)
+    assert again.steps == 4 * 300
+    assert again.independent
+    assert not chain.independent
+
+
+def naive_states(log_w, log_alpha, level):
+    state, states = -1, []
+    for j in range(len(log_w)):
+        if log_alpha[j] > level:
+            state, level = j, log_w[j]
+        states.append(state)
+    return states
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 400), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 1.0, 5.0]))
+def test_chain_states_is_the_loop(n, seed, spread):
+    """Ties, impossible candidates, forced moves and a state from before included."""
+    rng = np.random.default_rng(seed)
+    log_w = np.round(spread * rng.normal(size=n), 1)
+    log_w[rng.random(n) < 0.2] = -np.inf
+    log_alpha = log_w + rng.standard_exponential(n).round(1)
+    log_alpha[(rng.random(n) < 0.05) & (log_w > -np.inf)] = np.inf
+    for level in (-np.inf, 0.3, 4.0):
+        assert chain_states(log_w, log_alpha, level).tolist() == naive_states(
+            log_w, log_alpha, level
+        )
+    assert chain_states(log_w[:0], log_alpha[:0]).tolist() == []
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_pieces_cut_anywhere_give_the_same_chains(data):
+    n = data.draw(st.integers(1, 60))
+    possible = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    if data.draw(st.booleans()):
+        schedule = Schedule(reset=data.draw(st.integers(1, 9)))
+    else:
+        schedule = Schedule(data.draw(st.integers(0, 9)), data.draw(st.integers(1, 5)))
+    whole = schedule.cut(possible, 0)
+    edges = sorted({0, n, *data.draw(st.lists(st.integers(1, n), max_size=5))})
+    starts, samples, done = [], [], 0
+    for a, b in pairwise(edges):
+        first, last, done = schedule.cut(possible[a:b], done)
+        starts += (first + a).tolist()
+        samples += (last + a).tolist()
+    assert (starts, samples) == (whole[0].tolist(), whole[1].tolist())
+    assert done == whole[2]
+
+
+@pytest.mark.parametrize("scale", [-800.0, 800.0])
+def test_scaling_by_e_to_the_800_changes_no_sample(scale):
+    def scaled(items):
+        return TARGET.log_score(items) + scale
+
+    for make, n in [
+        (lambda t, s: IMH(t, PROPOSAL, thin=2), 300),
+        (lambda t, s: RejectionChain(t, PROPOSAL, log_beta=s), 300),
+        (lambda t, s: SIR(t, PROPOSAL, pool=500), 300),
+        (lambda t, s: EmpiricalSupremum(t, PROPOSAL), 300),
+        (lambda t, s: RejectionControl(t, PROPOSAL, log_beta=s), 300),
+    ]:
+        plain, far = make(TARGET, 0.0).sample(n, seed=2), make(scaled, scale).sample(n, seed=2)
+        np.testing.assert_array_equal(plain.items, far.items)
+
+
+def test_batch_size_changes_no_sample():
+    for sampler in (
+        IMH(TARGET, PROPOSAL),
+        SIR(TARGET, PROPOSAL, 100),
+        EmpiricalSupremum(TARGET, PROPOSAL),
+        RejectionChain(TARGET, PROPOSAL, 1.5),
+        RejectionControl(TARGET, PROPOSAL, 1.5),
+    ):
+        a, b = sampler.sample(500, seed=1), sampler.sample(500, seed=1, batch_size=17)
+        np.testing.assert_array_equal(a.items, b.items)
+
+
+def test_a_chain_says_that_its_distance_is_unknown():
+    for samples in (
+        IMH(TARGET, PROPOSAL).sample(10, seed=0),
+        IMH(TARGET, PROPOSAL, reset=5).sample(10, seed=0),
+        RejectionChain(TARGET, PROPOSAL, 2).sample(10, seed=0),
+        SIR(TARGET, PROPOSAL, 100).sample(10, seed=0),
+        EmpiricalSupremum(TARGET, PROPOSAL).sample(10, seed=0),
+    ):
+        assert samples.distance.startswith("unknown: ")
+        assert "distance to p unknown" in repr(samples)
+    assert IMH(TARGET, PROPOSAL).sample(10, seed=0).tvd_bound == 1.0
+    assert "quasir.tradeoff" in qr.QRS(TARGET, PROPOSAL, 2).sample(10, seed=0).distance
+    weighted = RejectionControl(TARGET, PROPOSAL, 2).sample(10, seed=0)
+    assert weighted.distance.startswith("0 as n grows")
+
+
+def test_a_known_bound_bounds_the_distance():
+    target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+    chain = IMH(target, proposal, reset=20, bound=5).sample(10, seed=0)
+    assert chain.tvd_bound == pytest.approx(0.8**20)
+    assert chain.distance.startswith("TVD <= 0.0115")
+    chain = IMH(target, proposal, burn_in=10, thin=3, bound=5).sample(10, seed=0)
+    assert chain.tvd_bound == pytest.approx(0.8**14)
+    with pytest.raises(qr.InputError, match="at least 1"):
+        IMH(target, proposal, bound=0.5)
+
+
+def test_a_stuck_chain_is_doubted():
+    stuck = qr.Draws.from_arrays(np.array([0.0, 30.0, *np.zeros(500)]), np.zeros(502))
+    chain = IMH(TARGET, PROPOSAL).replay(stuck)
+    assert "stayed on one state for 500 of 501 steps" in chain.doubts[0]
+    assert IMH(TARGET, PROPOSAL).replay(qr.draw(TARGET, PROPOSAL, 2000, seed=0)).doubts == ()
+    long = IMH(lambda x: np.where(x == 10, 30.0, 0.0), qr.Table(dict.fromkeys(range(2000), 1)))
+    chain = long.sample(40_000, seed=0)
+    assert "stayed on one state" in chain.doubts[0]
+    assert chain.distinct < 5000
+
+
+def test_a_budget_keeps_what_was_found():
+    sampler = IMH(TARGET, PROPOSAL, burn_in=100, thin=10)
+    with pytest.raises(qr.BudgetExceeded, match="5,000 proposals gave 489 of 1,000") as error:
+        sampler.sample(1000, seed=0, max_proposals=5000)
+    np.testing.assert_array_equal(
+        error.value.samples.items, sampler.sample(489, seed=0, max_proposals=5000).items
+    )
+    draws = qr.draw(TARGET, PROPOSAL, 5000, seed=0)
+    with pytest.raises(qr.BudgetExceeded, match="5,000 draws gave 489 of 1,000"):
+        sampler.replay(draws, 1000)
+    assert len(sampler.replay(draws)) == 489
+    with pytest.raises(qr.BudgetExceeded, match="Nothing was found"):
+        IMH(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
+    with pytest.raises(qr.BudgetExceeded):
+        EmpiricalSupremum(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
+    with pytest.raises(qr.BudgetExceeded, match="none of them with"):
+        SIR(qr.Table({"a": 1.0}), RARE, pool=100).sample(1, seed=0)
+    with pytest.raises(qr.BudgetExceeded):
+        RejectionControl(TARGET, PROPOSAL, beta=2).replay(draws, 4000)
+
+
+def test_a_chain_that_cannot_start_is_told_of():
+    with (
+        pytest.warns(qr.QuasirWarning, match="no end in sight"),
+        pytest.raises(qr.BudgetExceeded),
+    ):
+        IMH(qr.Table({"a": 1.0}), RARE).sample(10, seed=0, max_proposals=200_000)
+
+
+def test_replay_without_items_gives_places():
+    draws = qr.draw(TARGET, PROPOSAL, 3000, seed=5)
+    bare = qr.Draws(draws.log_p, draws.log_q, draws.log_u)
+    for sampler in (
+        IMH(TARGET, PROPOSAL, thin=3),
+        RejectionChain(TARGET, PROPOSAL, 1.5, reset=4),
+        EmpiricalSupremum(TARGET, PROPOSAL),
+    ):
+        np.testing.assert_array_equal(
+            draws.items[sampler.replay(bare).items], sampler.replay(draws).items
+        )
+    sir = SIR(TARGET, PROPOSAL, pool=3000)
+    np.testing.assert_array_equal(
+        draws.items[sir.replay(bare, 50, seed=5).items], sir.sample(50, seed=5).items
+    )
+
+
+def test_features_come_with_the_samples():
+    even = qr.Feature("even", lambda x: x % 2 == 0)
+    target = PROPOSAL * qr.tilt(even, 1.0)
+    for sampler in (
+        IMH(target, PROPOSAL, thin=2),
+        SIR(target, PROPOSAL, 500),
+        EmpiricalSupremum(target, PROPOSAL),
+        RejectionControl(target, PROPOSAL, 1),
+    ):
+        samples = sampler.sample(200, seed=0)
+        np.testing.assert_array_equal(samples.features["even"], np.asarray(samples.items) % 2 == 0)
+
+
+def test_the_supremum_climbs_and_each_sample_knows_its_beta():
+    draws = qr.draw(TARGET, PROPOSAL, 4000, seed=0)
+    samples = EmpiricalSupremum(TARGET, PROPOSAL).replay(draws)
+    beta, kept, betas = -math.inf, [], []
+    for i in range(4000):
+        beta = max(beta, draws.log_ratio[i])
+        if draws.log_u[i] < draws.log_ratio[i] - beta:
+            kept.append(i)
+            betas.append(beta)
+    np.testing.assert_array_equal(samples.items, draws.items[kept])
+    np.testing.assert_array_equal(samples.log_betas, betas)
+    assert samples.log_beta == draws.log_ratio.max()
+    live = EmpiricalSupremum(TARGET, PROPOSAL).sample(len(kept), seed=0)
+    np.testing.assert_array_equal(live.items, samples.items)
+    assert live.proposals == kept[-1] + 1
+
+
+def test_sir_doubts_a_pool_that_is_too_small():
+    samples = SIR(TARGET, PROPOSAL, pool=100).sample(1000, seed=0)
+    assert "fewer than the 1,000 samples" in samples.doubts[0]
+    assert SIR(TARGET, PROPOSAL, pool=4000).sample(100, seed=0).doubts == ()
+    with pytest.raises(qr.InputError, match="the pool is 100"):
+        SIR(TARGET, PROPOSAL, pool=100).sample(10, max_proposals=50)
+
+
+def test_qrs_replays_stored_draws():
+    draws = qr.draw(TARGET, PROPOSAL, 5000, seed=4)
+    sampler = qr.QRS(TARGET, PROPOSAL, beta=2)
+    np.testing.assert_array_equal(sampler.replay(draws).items, draws.items[draws.accepted(2)])
+    a, b = sampler.replay(draws, 300), sampler.sample(300, seed=4)
+    np.testing.assert_array_equal(a.items, b.items)
+    assert a.proposals == b.proposals
+    with pytest.raises(qr.RatioExceeded):
+        qr.RS(TARGET, PROPOSAL, beta=2).replay(draws)
+
+
+def test_weights_of_rejection_control():
+    samples = RejectionControl(TARGET, PROPOSAL, beta=2).sample(500, seed=0)
+    log_ratio = samples.log_p - samples.log_q
+    np.testing.assert_allclose(samples.log_weight, np.maximum(log_ratio - math.log(2), 0))
+    assert samples.log_weight.max() > 0
+    flat = samples.mean(np.full(500, 3.0))
+    assert (flat.value, flat.se) == (pytest.approx(3), pytest.approx(0, abs=1e-12))
+    with pytest.raises(qr.InputError, match="one value for each"):
+        samples.mean([1.0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"burn_in": -1},
+        {"thin": 0},
+        {"reset": 0},
+        {"reset": 1.5},
+        {"reset": 5, "thin": 2},
+        {"reset": 5, "burn_in": 2},
+    ],
+    ids=str,
+)
+def test_wrong_schedules_are_refused(wrong):
+    with pytest.raises(qr.InputError, match=next(iter(wrong))):
+        IMH(TARGET, PROPOSAL, **wrong)
+
+
+def test_few_samples_need_few_proposals():
+    asked = []
+
+    class Counting:
+        def sample(self, n, rng):
+            asked.append(n)
+            return PROPOSAL.sample(n, rng)
+
+        def log_prob(self, items):
+            return PROPOSAL.log_prob(items)
+
+    IMH(TARGET, Counting(), burn_in=100, thin=2).sample(300, seed=0)
+    assert sum(asked) == BLOCK
+    asked.clear()
+    RejectionChain(TARGET, Counting(), beta=20).sample(1000, seed=0)
+    assert sum(asked) <= 22_000 + 4 * BLOCK
+
+
+def test_distinct_items_are_counted():
+    assert count_distinct(np.array([1, 1, 2])) == 2
+    assert count_distinct(qr.items.Strings.of(["a", "b", "a"])) == 2
+    assert count_distinct(qr.items.Coded(("a", "b"), np.array([0, 0]))) == 1
+    assert count_distinct(qr.items.as_items([(1, 2), (1,), (1, 2)])) == 2
+
+
+def test_generators_that_walk_are_apart_from_those_that_draw():
+    firsts = [walk_rng(7, 0).random(), walk_rng(7, 1).random(), walk_rng(8, 0).random()]
+    firsts += [block_rng(7, b).random() for b in range(3)]
+    log_u = [block_log_u(7, b)[0] for b in range(3)]
+    own = -walk_rng(7, 0).standard_exponential()
+    assert len(set(firsts)) == len(firsts)
+    assert own not in log_u
+    assert walk_rng(7, 1).random() == firsts[1]

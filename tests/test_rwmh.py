@@ -1,0 +1,164 @@
+"""Random-walk Metropolis-Hastings: chains side by side, starts, limits and refusals."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.samplers import RWMH
+from quasir.samplers.edits import Edit, Limits, choose_edit
+from tests.sequences import TableEditor, every_sequence, table_of, weights_of
+
+SEQUENCES = every_sequence(3, 0, 3)
+WEIGHTS = weights_of(SEQUENCES, seed=5)
+TARGET = table_of(SEQUENCES, WEIGHTS)
+PROPOSAL = table_of(SEQUENCES, np.ones(len(SEQUENCES)))
+
+
+def sampler(target=TARGET, proposal=PROPOSAL, **settings):
+    return RWMH(target, proposal, TableEditor(), max_tokens=3, **settings)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [{"chains": 7, "burn_in": 5, "thin": 3}, {"reset": 30}, {"chains": 100}, {"thin": 9}],
+    ids=str,
+)
+def test_how_many_run_at_once_changes_nothing(schedule):
+    one, some, all_ = (
+        sampler(**schedule).sample(40, seed=3, batch_size=size) for size in (1, 3, None)
+    )
+    for other in (some, all_):
+        assert list(one.items) == list(other.items)
+        np.testing.assert_array_equal(one.log_p, other.log_p)
+        assert (one.steps, one.moves) == (other.steps, other.moves)
+        assert one.proposals == other.proposals
+
+
+def test_a_chain_does_not_depend_on_how_many_there_are():
+    few = sampler(chains=4, thin=2).sample(20, seed=1)
+    many = sampler(chains=10, thin=2).sample(50, seed=1)
+    for c in range(4):
+        assert list(few.items)[c::4] == list(many.items)[c::10]
+    one_each = sampler(reset=9).sample(12, seed=1)
+    again = sampler(reset=9).sample(5, seed=1)
+    assert list(one_each.items)[:5] == list(again.items)
+
+
+def test_chains_start_at_the_first_possible_draws():
+    draws = qr.draw(TARGET, PROPOSAL, 3000, seed=2)
+    possible = np.flatnonzero(draws.log_p > -np.inf)
+    for n in (1, 50, 1500):
+        samples = sampler(reset=1).sample(n, seed=2)
+        assert list(samples.items) == list(draws.items[possible[:n]])
+        assert samples.proposals == possible[n - 1] + 1
+        np.testing.assert_array_equal(samples.log_p, draws.log_p[possible[:n]])
+
+
+def test_starts_that_are_too_long_are_passed_over():
+    long = qr.Table({(0, 1, 2, 0): 0.5, (1, 2): 0.5})
+    samples = RWMH(lambda items: np.zeros(len(items)), long, TableEditor(), max_tokens=3, reset=1)
+    assert set(samples.sample(30, seed=0).items) == {(1, 2)}
+
+
+def test_impossible_states_are_never_entered():
+    chain = sampler(chains=20).sample(2000, seed=0)
+    assert (chain.log_p > -np.inf).all()
+    np.testing.assert_array_equal(chain.log_p, TARGET.log_score(chain.items))
+    assert 0 < chain.move_rate < 1
+    assert chain.distance.startswith("unknown: ")
+    assert chain.log_q is None
+    assert max(map(len, chain.items)) <= 3
+
+
+def test_moves_are_counted():
+    chain = sampler().sample(500, seed=4)
+    start = sampler(reset=1).sample(1, seed=4).items[0]
+    states = [start, *chain.items]
+    assert chain.steps == 500
+    changes = sum(a != b for a, b in pairwise(states))
+    assert chain.moves == changes
+
+
+def test_a_boost_proposes_its_word_more_often():
+    plain, more = sampler(), sampler(boost={"two": 0.5})
+    masked, at = [(0, -1)], np.array([1])
+    before, after = plain.token_probs(masked, at)[0], more.token_probs(masked, at)[0]
+    np.testing.assert_allclose(after, 0.5 * before + [0, 0, 0.5])
+
+
+def test_features_come_with_the_samples():
+    twos = qr.Feature("twos", lambda x: x.count(2))
+    samples = sampler(qr.Product(PROPOSAL, (), (twos,))).sample(30, seed=0)
+    assert samples.features["twos"].tolist() == [x.count(2) for x in samples.items]
+
+
+def test_a_budget_keeps_what_was_found():
+    walk = sampler(chains=5, thin=4)
+    with pytest.raises(qr.BudgetExceeded, match="of 100 samples") as error:
+        walk.sample(100, seed=0, max_proposals=200)
+    found = error.value.samples
+    assert 0 < len(found) < 100
+    assert found.proposals <= 200
+    whole = list(walk.sample(100, seed=0).items)
+    assert list(found.items) == whole[: len(found)]
+    impossible = RWMH(
+        lambda items: np.full(len(items), -np.inf), PROPOSAL, TableEditor(), max_tokens=3
+    )
+    with pytest.raises(qr.BudgetExceeded, match="Nothing was found"):
+        impossible.sample(1, seed=0, max_proposals=50)
+
+
+def test_a_stuck_chain_is_doubted():
+    peak = {x: 1e-12 for x in SEQUENCES} | {(2, 2, 2): 1.0}
+    chain = sampler(qr.Table(peak)).sample(1000, seed=0)
+    assert "stayed on one state" in chain.doubts[0]
+    assert sampler(PROPOSAL).sample(1000, seed=0).doubts == ()
+
+
+def test_edits():
+    assert Edit("delete", 0).applied((7, 8), 0) == (8,)
+    assert Edit("replace", 1).applied((7, 8), 5) == (7, 5)
+    assert Edit("insert", 2).applied((7, 8), 5) == (7, 8, 5)
+    for edit in (Edit("delete", 1), Edit("replace", 1), Edit("insert", 1)):
+        x = (7, 8, 9)
+        y = edit.applied(x, 5)
+        assert edit.masked(x) == edit.reverse.masked(y)
+        assert edit.reverse.applied(y, 8) == x
+    limits = Limits(1, 2)
+    assert limits.legal(1) == ("insert", "replace")
+    assert choose_edit(2, limits, 0.99, 0.99) == Edit("replace", 1)
+    assert Edit("insert", 0).log_prob(2, limits) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"min_tokens": 4}, "min_tokens is 4"),
+        ({"boost": {1: 1.5}}, "between 0 and 1"),
+        ({"boost": {1: 0.6, 2: 0.5}}, "sum to 1.1"),
+        ({"boost": {1: "a"}}, "boost of 1"),
+        ({"chains": 0}, "chains"),
+        ({"reset": 3, "thin": 2}, "reset"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(wrong, says):
+    with pytest.raises(qr.InputError, match=says):
+        sampler(**wrong)
+
+
+def test_wrong_editors_are_refused():
+    class Halves:
+        def log_token_probs(self, sequences, positions):
+            return np.full((len(sequences), 3), np.log(0.5))
+
+    with pytest.raises(qr.InputError, match="log_token_probs"):
+        RWMH(TARGET, PROPOSAL, object(), max_tokens=3)
+    with pytest.raises(qr.InputError, match="give max_tokens"):
+        RWMH(TARGET, PROPOSAL, TableEditor())
+    with pytest.raises(qr.InputError, match="no token_id"):
+        RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3, boost={"two": 0.1})
+    with pytest.raises(qr.ScoreError, match="sum to 1"):
+        RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3).sample(1, seed=0)
