@@ -6,7 +6,6 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import quasir as qr
-import quasir.tuning
 from benchmarks.text import BUILT_IN, NEW, in_turn
 from quasir.tuning.loop import Loop
 

@@ -7,11 +7,13 @@ that were held out, and make it the proposal where it is better.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quasir.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.levels import check_count, number
 from quasir.scoring import name_of
@@ -53,6 +55,9 @@ class DPG:
     out : path, optional
         A folder for the result, the log and the figure. A run that was stopped and is started
         again with the same options goes on from its last evaluation. Without it nothing is kept.
+    pool : Draws, optional
+        Draws of the base with its prompt, temperature and length that are at hand, with their
+        items: as many fewer are drawn at first. What they were scored by does not matter.
     draws : int
         Draws a round; at first as many rounds as it takes to have something to learn from.
     round_steps : int
@@ -93,7 +98,6 @@ class DPG:
     Examples
     --------
     >>> import quasir as qr
-    >>> import quasir.tuning
     >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=3, device="cpu")
     >>> target = base * qr.features.contains("a")
     >>> tuned = qr.tuning.DPG(
@@ -111,6 +115,7 @@ class DPG:
     lora: int | None = None
     seed: int = 0
     out: str | Path | None = None
+    pool: Draws | None = None
     draws: int = 8192
     round_steps: int = 200
     every: int = 50
@@ -198,15 +203,16 @@ class DPG:
     @property
     def identity(self) -> dict[str, Any]:
         """What tells this run from others, JSON-ready."""
-        other = ("target", "base", "out", "minutes", "tensorboard", "progress", "warm_start")
+        other = ("target", "base", "out", "pool", "minutes", "tensorboard", "progress")
         options = [name for name in self.__dataclass_fields__ if name not in other]
-        warm = self.warm_start
+        warm, pool = self.warm_start, self.pool
         return {
             **{name: getattr(self, name) for name in options},
             "target": described(self.target),
             "base": digest(self.base.model),
             "max_tokens": self.base.max_tokens,
             "prompt": self.base.prompt,
+            "pool": None if pool is None else hashlib.sha256(pool.log_q).hexdigest()[:16],
             "warm_start": warm if warm is None or isinstance(warm, str) else name_of(warm),
         }
 

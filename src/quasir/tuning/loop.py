@@ -129,6 +129,8 @@ class Loop:
     def _first_round(self) -> None:
         """Draw from the base, and the warm start, until there is something to learn from."""
         rounds, dpg = self.rounds, self.dpg
+        if dpg.pool is not None:
+            rounds.take_first(dpg.pool)
         while rounds.ess < ENOUGH and rounds.drawn < dpg.give_up:
             rounds.draw_first(min(dpg.draws, dpg.give_up))
         if not (rounds.trained.possible.any() and rounds.held_out.possible.any()):

@@ -100,17 +100,22 @@ class Pool:
         proposal: int,
         scorers: Mapping[int, Score],
         round: int,
+        log_base: Array | None = None,
     ) -> None:
         """Add what was kept of `drawn` draws from proposal number `proposal`.
 
         `scorers` are the other proposals by their numbers; one that is not given has no draws
-        left in the pool, and is not asked.
+        left in the pool, and is not asked. `log_base` is proposal 0's where it is known already,
+        and NaN where not.
         """
         columns = np.full((len(draws), self.log_q.shape[1]), np.nan)
+        if log_base is not None:
+            columns[:, 0] = log_base
         columns[:, proposal] = draws.log_q
-        if len(draws):
-            for k, score in scorers.items():
-                columns[:, k] = score(draws.items)
+        for k, score in scorers.items():
+            left = np.flatnonzero(np.isnan(columns[:, k]))
+            if len(left):
+                columns[left, k] = score(draws.items.take(left))
         self.items = Texts.concatenate([self.items, draws.items])
         self.log_p = np.concatenate([self.log_p, draws.log_p])
         self.log_q = np.concatenate([self.log_q, columns])

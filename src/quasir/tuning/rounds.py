@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from quasir.draws import draw
+from quasir.draws import Draws, draw
 from quasir.errors import InputError, TuningError
+from quasir.scoring import score
+from quasir.target import Product
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
 from quasir.text.tokens import same_tokenizer
@@ -64,7 +66,8 @@ class Rounds:
         self.hold_out, self.memory = hold_out, memory
         self.everywhere, self.impossible = everywhere, impossible
         self.trained, self.held_out = Pool(base.tokenizer), Pool(base.tokenizer)
-        self.count, self.drawn, self.possible, self.seconds = 0, 0, 0, 0.0
+        self.count = self.drawn = self.made = self.possible = 0
+        self.seconds = 0.0
         self.proposals = 1 if warm_start is None else 2
         self.current = self.first = 0
         self._at_hand: dict[int, Proposal] = {0: base}
@@ -73,6 +76,11 @@ class Rounds:
         for _ in range(self.proposals):
             for pool in (self.trained, self.held_out):
                 pool.add_proposal(lambda items: np.empty(0))
+
+    @property
+    def _on_base(self) -> bool:
+        """Whether the target's a(x) is proposal 0, so that its scores serve for both."""
+        return isinstance(self.target, Product) and self.target.base is self.base
 
     @property
     def log_z(self) -> float:
@@ -91,7 +99,23 @@ class Rounds:
     @property
     def samples_per_second(self) -> float:
         """Draws made and scored a second."""
-        return self.drawn / self.seconds if self.seconds else 0.0
+        return self.made / self.seconds if self.seconds else 0.0
+
+    def take_first(self, draws: Draws) -> None:
+        """Take draws of the base that are at hand as a first round."""
+        if draws.items is None:
+            raise InputError("the pool has no items: the policy is trained on token ids.")
+        items = Texts.of([text.token_ids for text in draws.items], self.base.tokenizer)
+        known = draws.log_q
+        if isinstance(self.target, Product) and self._on_base:
+            scores = self.target.scores(items, log_base=known)
+            log_p, features = scores.log_p, scores.features
+        else:
+            log_p, features = score(self.target, items), {}
+        scored = Draws.from_arrays(log_p=log_p, log_q=known, items=items, features=features)
+        self._take(scored, 0, range(self.proposals))
+        self.count += 1
+        self.first = self.count
 
     def draw_first(self, n: int) -> None:
         """Draw a round of n from the base, half of it from the warm start."""
@@ -113,7 +137,13 @@ class Rounds:
         rng = rng_of(self.seed, DRAWS, self.count, source)
         draws = draw(self.target, self._proposal(source), n, seed=rng)
         self.seconds += time.perf_counter() - began
+        self.made += n
         self._check(draws.items, source)
+        self._take(draws, source, sources)
+
+    def _take(self, draws: Draws, source: int, sources: Sequence[int]) -> None:
+        """Put scored draws into the two pools."""
+        n = len(draws)
         n_possible = int((draws.log_p > -np.inf).sum())
         if self.everywhere and n_possible < n:
             raise TuningError(
@@ -139,7 +169,8 @@ class Rounds:
                 for k in range(self.proposals)
                 if k != source and (given[k] > 0 or k in sources)
             }
-            pool.add(kept, len(part), stands_for, source, scorers, self.count)
+            log_base = kept.log_base if self._on_base else None
+            pool.add(kept, len(part), stands_for, source, scorers, self.count, log_base)
 
     def adapt(self, weights: Weights) -> None:
         """Make the policy at these weights the proposal of the rounds to come."""
@@ -189,6 +220,7 @@ class Rounds:
             "held_out": self.held_out.to_dict(),
             "count": self.count,
             "drawn": self.drawn,
+            "made": self.made,
             "possible": self.possible,
             "seconds": self.seconds,
             "proposals": self.proposals,
@@ -200,5 +232,6 @@ class Rounds:
         """Go on from what `to_dict` gave."""
         self.trained = Pool.from_dict(state["trained"], self.base.tokenizer)
         self.held_out = Pool.from_dict(state["held_out"], self.base.tokenizer)
-        for name in ("count", "drawn", "possible", "seconds", "proposals", "current", "first"):
+        counts = ("count", "drawn", "made", "possible", "proposals", "current", "first")
+        for name in (*counts, "seconds"):
             setattr(self, name, state[name])
