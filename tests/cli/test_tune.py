@@ -15,8 +15,9 @@ about: Texts that begin with a rare letter.
 base: tiny
 features:
   rare: {regex: "^c"}
-  long: {length: tokens}
-want: {rare: 1}
+  vowel: {contains: a}
+want: {rare: 1, vowel: 0.7}
+fit: 16384
 draws: 4096
 max_tokens: 5
 choose: {tvd: 0.1}
@@ -45,11 +46,12 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
     assert "quasir run" in out
     assert "KL" in err
     assert "samples/s" in err
+    assert "fitting lambda again on 16,384 draws of the tuned proposal" in err
     assert recipes.read(run / "recipe.yaml").proposal.model == "proposal"
     assert (run / "proposal" / "learning.png").read_bytes().startswith(b"\x89PNG")
     again, quiet = quasir("tune", folder / "rare.yaml", *options, "--json")
     assert json.loads(again)["evaluations"][0]["step"] == 0
-    assert "step" not in quiet
+    assert "tuned already" in quiet
     (folder / "other.yaml").write_text(RECIPE.replace("^c", "^d"))
     _, err = quasir("tune", folder / "other.yaml", *options, code=1)
     assert "features was" in err
@@ -58,7 +60,8 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
     quasir("draw", moved)
     tuned = qr.tradeoff(qr.Draws.load(moved)).proposal.kl
     base = qr.text.CausalLM(str(folder / "tiny"), max_tokens=5)
-    target = base * qr.features.regex("^c", name="rare")
+    vowel = recipes.read(moved / "recipe.yaml").coefficients["vowel"]
+    target = base * qr.features.regex("^c") * qr.tilt(qr.features.contains("a"), vowel)
     plain = qr.tradeoff(qr.draw(target, base, 4096, seed=0)).proposal.kl
     assert plain.value - tuned.value > 4 * (plain.se + tuned.se)
     _, err = quasir("tune", folder / "rare.yaml", "--out", moved, code=1)

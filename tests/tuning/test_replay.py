@@ -19,6 +19,25 @@ def loop_of(target, base, **options):
     return loop
 
 
+def test_draws_at_hand_are_the_first_round(tmp_path):
+    base = model(limit=3)
+    target = base * starts_with("a")
+    qr.draw(base * starts_with("b"), base, 2000, seed=5).save(tmp_path)
+    stored = qr.Draws.load(tmp_path)
+    loop = loop_of(target, base, pool=stored, steps=1)
+    rounds = loop.rounds
+    assert (rounds.drawn, rounds.made) == (2000, 0)
+    both = [*rounds.trained.items, *rounds.held_out.items]
+    assert {text.token_ids for text in both} <= {text.token_ids for text in stored.items}
+    for pool in (rounds.trained, rounds.held_out):
+        np.testing.assert_allclose(pool.log_p, target.log_score(pool.items), atol=1e-4)
+        np.testing.assert_allclose(pool.log_q[:, 0], base.log_prob(pool.items), atol=1e-4)
+    z = np.exp(target.log_score(every_text(base))).sum()
+    assert rounds.log_z == pytest.approx(np.log(z), abs=0.2)
+    with pytest.raises(qr.InputError, match="no items"):
+        loop_of(target, base, pool=qr.Draws.from_arrays(log_p=[0.0], log_q=[0.0]))
+
+
 def test_a_run_weights_by_the_mixture_of_its_proposals():
     base = model(limit=3)
     target = base * starts_with("a")

@@ -179,9 +179,16 @@ long_run(sys.argv[1]).run()
 
 
 def long_run(folder):
-    base = model(limit=3, resid_pdrop=0.1)
+    base = model(limit=3)
     target = base * starts_with("a") * qr.tilt(noise(1.0), 1.0)
-    options = {"steps": 140, "every": 10, "round_steps": 40, "batch": 32, "draws": 1000}
+    options = {
+        "dropout": 0.1,
+        "steps": 140,
+        "every": 10,
+        "round_steps": 40,
+        "batch": 32,
+        "draws": 1000,
+    }
     return qr.tuning.DPG(target, base, out=folder, rate=1e-2, patience=20, **options, **QUIET)
 
 

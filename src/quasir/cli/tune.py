@@ -63,35 +63,40 @@ def tune(
         source = recipes.find(recipe)
         asked = located(recipes.read(source, seed=seed), source.parent)
         check(asked, folder, lora)
-        keep_freed_memory()
-        asked = with_known_lambda(asked, folder)
-        built = build(asked, source.parent, allow_code)
-        if not isinstance(built.base, CausalLM):
-            raise InputError(
-                f"the base is a {type(built.base).__name__}: only a CausalLM is tuned."
-            )
-        if asked.unfitted:
-            say(f"fitting lambda on {asked.fit:,} draws of the base")
-        with Bar("fitting") as bar:
-            resolved, target = resolve(asked, built, bar)
-        folder.mkdir(parents=True, exist_ok=True)
-        keep_code(resolved, source.parent, folder)
-        write_text(folder / "recipe.yaml", recipes.dump(portable(resolved, folder)))
-        tuning.DPG(
-            target,
-            built.base,
-            loss=loss,
-            steps=steps,
-            lora=lora,
-            seed=resolved.seed,
-            out=folder / TUNED,
-            draws=draws,
-            warm_start=warm_start,
-            minutes=minutes,
-            tensorboard=tensorboard,
-        ).run()
-        final = resolved.model_copy(update={"proposal": tuned_source(resolved.base, lora)})
-        write_text(folder / "recipe.yaml", recipes.dump(portable(final, folder)))
+        known = with_known_lambda(asked, folder)
+        if is_tuned(folder):
+            say(f"{folder} is tuned already: give another folder with --out to tune again")
+        else:
+            keep_freed_memory()
+            built = build(known, source.parent, allow_code)
+            if not isinstance(built.base, CausalLM):
+                raise InputError("only a causal language model can be tuned, and the base is none.")
+            if known.unfitted:
+                say(f"fitting lambda on {known.fit:,} draws of the base")
+            with Bar("fitting") as bar:
+                resolved, target = resolve(known, built, bar)
+            folder.mkdir(parents=True, exist_ok=True)
+            keep_code(resolved, source.parent, folder)
+            write_text(folder / "recipe.yaml", recipes.dump(portable(resolved, folder)))
+            tuned = tuning.DPG(
+                target,
+                built.base,
+                loss=loss,
+                steps=steps,
+                lora=lora,
+                seed=resolved.seed,
+                out=folder / TUNED,
+                draws=draws,
+                warm_start=warm_start,
+                minutes=minutes,
+                tensorboard=tensorboard,
+            ).run()
+            if asked.unfitted:
+                say(f"fitting lambda again on {asked.fit:,} draws of the tuned proposal")
+            final = asked.model_copy(update={"proposal": tuned_source(asked.base, lora)})
+            with Bar("fitting") as bar:
+                final, _ = resolve(final, built, bar, tuned)
+            write_text(folder / "recipe.yaml", recipes.dump(portable(final, folder)))
     if json:
         lines = (folder / TUNED / "log.jsonl").read_text().splitlines()
         told = {"run": str(folder), "evaluations": [jsonlib.loads(line) for line in lines]}
@@ -118,10 +123,9 @@ def check(recipe: Recipe, folder: Path, lora: int | None) -> None:
 
 def tuned_source(base: Source, lora: int | None) -> Source:
     """Return the tuned proposal, which draws as the base does, as a recipe names it."""
-    same = {"dtype": base.dtype, "prompt": base.prompt, "temperature": base.temperature}
-    if lora is None:
-        return Source(model=TUNED, **same)
-    return Source(model=base.model, revision=base.revision, adapter=TUNED, **same)
+    kept = {"dtype", "prompt", "temperature"} | (set() if lora is None else {"model", "revision"})
+    placed = {"model": TUNED} if lora is None else {"adapter": TUNED}
+    return Source.model_validate(base.model_dump(include=kept) | placed)
 
 
 def with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
@@ -132,3 +136,12 @@ def with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
     before = located(recipes.read(path), folder)
     refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
     return asked.model_copy(update={"coefficients": before.coefficients})
+
+
+def is_tuned(folder: Path) -> bool:
+    """Tell whether the run's recipe draws from its own tuned proposal."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return False
+    proposal = recipes.read(path).proposal
+    return TUNED in (proposal.model, proposal.adapter)

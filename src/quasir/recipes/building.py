@@ -65,8 +65,12 @@ def features_of(
     return made
 
 
-def resolve(recipe: Recipe, built: Built, progress: Progress = False) -> tuple[Recipe, Product]:
+def resolve(
+    recipe: Recipe, built: Built, progress: Progress = False, proposal: Proposal | None = None
+) -> tuple[Recipe, Product]:
     """Fit the lambdas that the recipe leaves open; return it with them, and the target.
+
+    The draws are the base's, or those of a proposal that is known to be better.
 
     Raises
     ------
@@ -80,6 +84,7 @@ def resolve(recipe: Recipe, built: Built, progress: Progress = False) -> tuple[R
             {built.features[name]: wish for name, wish in recipe.want.items()},
             n=recipe.fit,
             seed=int(state[0]) << 32 | int(state[1]),
+            proposal=proposal,
             progress=progress,
         )
         coefficients = {**recipe.coefficients, **fitted.coefficients}

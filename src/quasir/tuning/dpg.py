@@ -73,6 +73,9 @@ class DPG:
         the base: half of the first draws are taken from it.
     rate, warmup, weight_decay, averaging, clip_gradient
         See `Settings`; `rate` is by default 2e-4, and 2e-3 for an adapter.
+    dropout : float
+        Of the network while it is trained, whatever the base was trained with. It costs a second
+        pass a step where weights are centred.
     centred : bool, optional
         Whether the weights are centred; see `quasir.tuning.losses`. By default in those rounds
         where draws are so few that they would be memorised, or pi is near p.
@@ -127,6 +130,7 @@ class DPG:
     weight_decay: float = 0.01
     averaging: float = 0.98
     clip_gradient: float = 1.0
+    dropout: float = 0.0
     centred: bool | None = None
     clip_weights: float | None = None
     hold_out: float = 0.2
@@ -154,8 +158,9 @@ class DPG:
                 raise InputError(f"{name} is {value!r}, but must be above 0 and finite.")
         if not 0 < number("hold_out", self.hold_out) < 1:
             raise InputError(f"hold_out is {self.hold_out!r}, but must be between 0 and 1.")
-        if not 0 <= number("averaging", self.averaging) < 1:
-            raise InputError(f"averaging is {self.averaging!r}, but must be in [0, 1).")
+        for name in ("averaging", "dropout"):
+            if not 0 <= number(name, getattr(self, name)) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}, but must be in [0, 1).")
 
     def run(self) -> CausalLM:
         """Tune, and return the tuned proposal.
@@ -212,7 +217,7 @@ class DPG:
             "base": digest(self.base.model),
             "max_tokens": self.base.max_tokens,
             "prompt": self.base.prompt,
-            "pool": None if pool is None else hashlib.sha256(pool.log_q).hexdigest()[:16],
+            "pool": None if pool is None else hashlib.sha256(pool.log_q.tobytes()).hexdigest()[:16],
             "warm_start": warm if warm is None or isinstance(warm, str) else name_of(warm),
         }
 

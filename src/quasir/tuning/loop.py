@@ -68,7 +68,7 @@ class Loop:
         self._began, self._before = time.perf_counter(), 0.0
         seed = root_seed(dpg.seed)
         loss = loss_named(dpg.loss)
-        self.policy = Policy(dpg.base, dpg.lora, seed_of(seed, INITIAL))
+        self.policy = Policy(dpg.base, dpg.lora, seed_of(seed, INITIAL), dpg.dropout)
         self.learner = Learner(self.policy, dpg.settings, seed)
         self.checkpoints = Checkpoints(None if out is None else out / "checkpoint", dpg.identity)
         self.rounds = Rounds(

@@ -35,6 +35,8 @@ class Policy:
         The rank of the adapter, on all linear layers of the blocks; None tunes every weight.
     seed : int
         Of the adapter's first weights.
+    dropout : float
+        Of every dropout that the network has, while a step is taken.
 
     Attributes
     ----------
@@ -42,7 +44,7 @@ class Policy:
         The policy as a proposal, for drawing and scoring with the weights as they are.
     """
 
-    def __init__(self, base: CausalLM, lora: int | None, seed: int) -> None:
+    def __init__(self, base: CausalLM, lora: int | None, seed: int, dropout: float = 0.0) -> None:
         self.base, self.lora = base, lora
         model = copy.deepcopy(base.model).requires_grad_(False)
         if model.dtype in (torch.float16, torch.bfloat16):
@@ -54,6 +56,9 @@ class Policy:
             model = self.adapted.get_base_model()
         else:
             model.requires_grad_(True)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = dropout
         self.model = model.eval()
         self.lm = self._as_proposal(model)
         _ = self.lm._plain  # asked now, while dropout is off
