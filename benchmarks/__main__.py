@@ -6,7 +6,7 @@
 import sys
 from itertools import chain
 
-from benchmarks import core, metrics, samplers, show, store, targets, text
+from benchmarks import core, metrics, samplers, show, store, targets, text, tuning
 
 PARTS = {
     "core": core,
@@ -15,6 +15,7 @@ PARTS = {
     "metrics": metrics,
     "store": store,
     "text": text,
+    "tuning": tuning,
 }
 
 if __name__ == "__main__":

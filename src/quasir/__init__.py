@@ -26,6 +26,7 @@ from quasir.errors import (
     RecipeError,
     ScoreError,
     StoreError,
+    TuningError,
     Unreachable,
 )
 from quasir.estimate import Estimate
@@ -55,7 +56,7 @@ from quasir.tradeoff import Curve, tradeoff
 from quasir.typing import Batch, Proposal, Target
 
 if TYPE_CHECKING:
-    from quasir import text
+    from quasir import text, tuning
 
 __version__ = "0.1.0"
 
@@ -98,6 +99,7 @@ __all__ = [
     "StoreError",
     "Table",
     "Target",
+    "TuningError",
     "Unreachable",
     "Weighted",
     "constrain",
@@ -110,18 +112,19 @@ __all__ = [
     "text",
     "tilt",
     "tradeoff",
+    "tuning",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `quasir.text`, and torch with it, when it is first asked for."""
-    if name == "text":
+    """Import `quasir.text` and `quasir.tuning`, and torch with them, when first asked for."""
+    if name in ("text", "tuning"):
         import importlib
 
         try:
-            return importlib.import_module("quasir.text")
+            return importlib.import_module(f"quasir.{name}")
         except ModuleNotFoundError as error:
             raise InputError(
-                f"quasir.text needs {error.name}: pip install 'quasir[text]'."
+                f"quasir.{name} needs {error.name}: pip install 'quasir[text]'."
             ) from error
     raise AttributeError(f"module 'quasir' has no attribute {name!r}")

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from quasir.certificate import Certificate
     from quasir.samplers.approximate import Approximate
     from quasir.samplers.samples import Samples
+    from quasir.text.causal import CausalLM
 
 __all__ = [
     "BudgetExceeded",
@@ -20,6 +21,7 @@ __all__ = [
     "RecipeError",
     "ScoreError",
     "StoreError",
+    "TuningError",
     "Unreachable",
 ]
 
@@ -96,3 +98,17 @@ class StoreError(QuasirError):
     def __init__(self, message: str, damaged: list[int] | None = None) -> None:
         super().__init__(message)
         self.damaged = damaged or []
+
+
+class TuningError(QuasirError):
+    """A proposal that could not be tuned, or not further.
+
+    Attributes
+    ----------
+    tuned : CausalLM or None
+        The last good proposal, where there is one.
+    """
+
+    def __init__(self, message: str, tuned: CausalLM | None = None) -> None:
+        super().__init__(message)
+        self.tuned = tuned

@@ -17,6 +17,7 @@ from quasir.cli.report import report
 from quasir.cli.run import run
 from quasir.cli.sample import sample
 from quasir.cli.tradeoff import tradeoff
+from quasir.cli.tune import tune
 from quasir.errors import QuasirError, QuasirWarning, RecipeError
 
 __all__ = ["app", "main"]
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 an error; 2 a wrong command line or recipe; 130 stopped by hand.",
 )
-for command in (run, draw, tradeoff, sample, report, recipes):
+for command in (run, draw, tradeoff, sample, report, tune, recipes):
     app.command()(command)
 
 

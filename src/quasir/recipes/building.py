@@ -16,6 +16,7 @@ from quasir.constrain import constrain
 from quasir.errors import RecipeError
 from quasir.features import Feature
 from quasir.progress import Progress
+from quasir.recipes.places import located
 from quasir.recipes.schema import FeatureSpec, Recipe, Source
 from quasir.recipes.sources import Sources
 from quasir.target import Factor, Pointwise, Product, Tilt
@@ -40,7 +41,8 @@ class Built:
 def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     """Load the models and make the features; `folder` is where the recipe is."""
     named = features_of(recipe, folder, allow_code)
-    sources = Sources(recipe, folder)
+    recipe = located(recipe, folder)
+    sources = Sources(recipe)
     base = sources.make(recipe.base)
     proposal = base if recipe.proposal == Source() else sources.make(recipe.proposal)
     return Built(base, proposal, named, sources.identities())
@@ -63,8 +65,12 @@ def features_of(
     return made
 
 
-def resolve(recipe: Recipe, built: Built, progress: Progress = False) -> tuple[Recipe, Product]:
+def resolve(
+    recipe: Recipe, built: Built, progress: Progress = False, proposal: Proposal | None = None
+) -> tuple[Recipe, Product]:
     """Fit the lambdas that the recipe leaves open; return it with them, and the target.
+
+    The draws are the base's, or those of a proposal that is known to be better.
 
     Raises
     ------
@@ -78,6 +84,7 @@ def resolve(recipe: Recipe, built: Built, progress: Progress = False) -> tuple[R
             {built.features[name]: wish for name, wish in recipe.want.items()},
             n=recipe.fit,
             seed=int(state[0]) << 32 | int(state[1]),
+            proposal=proposal,
             progress=progress,
         )
         coefficients = {**recipe.coefficients, **fitted.coefficients}

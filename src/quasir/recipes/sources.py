@@ -22,12 +22,11 @@ class Sources:
     Parameters
     ----------
     recipe : Recipe
-    folder : Path
-        Where the recipe is: a model or an adapter may be a folder next to it.
+        With whole paths for models in folders; see `quasir.recipes.places`.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
-        self.recipe, self.folder = recipe, folder
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
         self.models: dict[tuple[Any, ...], Any] = {}
 
     def make(self, source: Source) -> Any:
@@ -48,10 +47,9 @@ class Sources:
 
         trip = source.round_trip
         assert trip is not None
-        there, back = self._located(trip.there), self._located(trip.back)
         made = text.RoundTrip(
-            there,
-            back,
+            trip.there,
+            trip.back,
             trip.text,
             beams=trip.beams,
             top_k=trip.top_k,
@@ -74,9 +72,7 @@ class Sources:
                 "poisson."
             )
         weights = {name: settings[name] for name in WEIGHTS}
-        name = self._located(weights.pop("model"))
-        if weights["adapter"] is not None:
-            weights["adapter"] = self._located(weights["adapter"])
+        name = weights.pop("model")
         warp = {name: settings[name] for name in WARP} | {"max_tokens": self.recipe.max_tokens}
         if source.source is not None:
             del warp["prompt"]
@@ -88,33 +84,29 @@ class Sources:
             self.models[key] = text.CausalLM(name, max_tokens=self.recipe.max_tokens, **weights)
         return self.models[key].varied(**warp)
 
-    def _located(self, name: str) -> str:
-        """Return the folder next to the recipe that has this name, or the name."""
-        beside = self.folder / name
-        return str(beside) if beside.is_dir() else name
-
     def identities(self) -> list[dict[str, str | None]]:
         """Return, for each model, what tells it from others: names, revision, hashes."""
-        return [self._identity(model) for model in self.models.values()]
+        return [_identity(model) for model in self.models.values()]
 
-    def _identity(self, model: Any) -> dict[str, str | None]:
-        revision = model.revision or getattr(model.model.config, "_commit_hash", None)
-        return {
-            "name": self._shown(model.name),
-            "revision": revision,
-            "weights_sha256": _hash(model.name),
-            **(
-                {"adapter": self._shown(model.adapter), "adapter_sha256": _hash(model.adapter)}
-                if model.adapter is not None
-                else {}
-            ),
-        }
 
-    def _shown(self, name: str) -> str:
-        """Return a name as the recipe has it, so that a run's folder can be moved."""
-        path = Path(name)
-        inside = path.is_relative_to(self.folder)
-        return str(path.relative_to(self.folder)) if inside else name
+def _identity(model: Any) -> dict[str, str | None]:
+    revision = model.revision or getattr(model.model.config, "_commit_hash", None)
+    return {
+        "name": _shown(model.name),
+        "revision": revision,
+        "weights_sha256": _hash(model.name),
+        **(
+            {"adapter": _shown(model.adapter), "adapter_sha256": _hash(model.adapter)}
+            if model.adapter is not None
+            else {}
+        ),
+    }
+
+
+def _shown(name: str) -> str:
+    """Return a name that stays when folders are moved; what is in them has a hash."""
+    path = Path(name)
+    return path.name if path.is_absolute() else name
 
 
 def _hash(name: str) -> str | None:

@@ -10,6 +10,7 @@ from quasir import recipes
 from quasir.errors import InputError, StoreError
 from quasir.progress import Progress
 from quasir.recipes.building import build, python_files, resolve
+from quasir.recipes.places import located, portable
 from quasir.recipes.schema import Recipe
 from quasir.store import Store
 from quasir.store.atomic import write_bytes, write_text
@@ -69,8 +70,9 @@ class Run:
             Where the folder holds a run of another recipe, of other code or of other models.
         """
         there = (folder / MANIFEST).is_file()
+        recipe = located(recipe, source.parent)
         if there:
-            before = recipes.read(folder / "recipe.yaml")
+            before = located(recipes.read(folder / "recipe.yaml"), folder)
             refuse_changes(before, recipe, folder)
             update = {"coefficients": before.coefficients}
             recipe = recipe.model_copy(update=update)
@@ -89,7 +91,7 @@ class Run:
             return cls(folder, resolved, store, target, built.proposal)
         resolved, target = resolve(recipe, built, progress)
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "recipe.yaml", recipes.dump(resolved))
+        write_text(folder / "recipe.yaml", recipes.dump(portable(resolved, folder)))
         keep_code(recipe, source.parent, folder)
         store = Store.create(
             folder,
@@ -102,7 +104,8 @@ class Run:
 
     def keep_recipe(self) -> None:
         """Write the recipe again, where what is free to change has changed."""
-        write_text(self.folder / "recipe.yaml", recipes.dump(self.recipe))
+        kept = portable(self.recipe, self.folder)
+        write_text(self.folder / "recipe.yaml", recipes.dump(kept))
 
 
 def keep_code(recipe: Recipe, source: Path, folder: Path) -> None:

@@ -18,8 +18,10 @@ from quasir.errors import InputError
 
 __all__ = ["BUILT_IN", "load", "named_or_given"]
 
-BUILT_IN = {"quasir/biographies": Path(__file__).parent / "models" / "biographies"}
-"""Models that come with the package, by name."""
+BUILT_IN = {
+    f"quasir/{path.name}": path for path in sorted((Path(__file__).parent / "models").iterdir())
+}
+"""Models and adapters that come with the package, by name."""
 
 KINDS = {
     "causal": AutoModelForCausalLM,
@@ -74,7 +76,8 @@ def load(
         from peft import PeftModel
 
         try:
-            model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+            model = PeftModel.from_pretrained(model, str(BUILT_IN.get(adapter, adapter)))
+            model = model.merge_and_unload()
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the adapter {adapter!r} could not be put on {name!r}: "

@@ -1,0 +1,67 @@
+"""Tuning: draws a second inside a run, against a loop around `generate` that does the same."""
+
+import tempfile
+
+import torch
+from transformers import AutoModelForCausalLM
+
+import quasir as qr
+from benchmarks.text import BUILT_IN, NEW, in_turn
+from quasir.tuning.loop import Loop
+
+DRAWS = 2048
+BATCHES = (128, 512)
+
+
+def rows(n=DRAWS, batches=BATCHES):
+    if not BUILT_IN.is_dir():
+        print("the built-in model is not there: its rows are left out")
+        return
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=NEW, device="cpu")
+    target = base * qr.features.female
+    with tempfile.TemporaryDirectory() as folder:
+        base.model.save_pretrained(folder)
+        plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    loop = Loop(qr.tuning.DPG(target, base, lora=8, draws=n, progress=False), None)
+    rounds = loop.rounds
+    rounds.draw_first(n)
+    # The policy has not moved yet, but the run does not know: its draws are scored by the base.
+    rounds.adapt(loop.policy.weights)
+    proposal = rounds._proposal(rounds.current)
+
+    def ours(batch):
+        proposal._rows = base._rows = batch
+        rounds.draw(n)
+
+    our_time, their_time = in_turn(ours, lambda b: around_generate(base, plain, n, b), batches)
+    yield (
+        "samples/s inside training, against a loop around generate",
+        their_time / our_time,
+        ">= 2",
+        f"{n / our_time:.0f} against {n / their_time:.0f} a second, drawn, scored and pooled",
+    )
+
+
+@torch.inference_mode()
+def around_generate(base, plain, n, batch):
+    """Draw with transformers' generate, keep what fires, and score that under the base."""
+    start = torch.full((batch, 1), base.prefix[0])
+    for _ in range(0, n, batch):
+        out = plain.generate(
+            start,
+            attention_mask=torch.ones_like(start),
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=NEW,
+            output_scores=True,
+            return_dict_in_generate=True,
+            pad_token_id=base.end,
+            eos_token_id=base.end,
+        )
+        plain.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)
+        texts = base.tokenizer.batch_decode(out.sequences[:, 1:], skip_special_tokens=True)
+        fires = torch.from_numpy(qr.features.female(texts))
+        kept = out.sequences[fires]
+        if len(kept):
+            log_probs = plain(kept).logits.log_softmax(dim=-1)
+            log_probs[:, :-1].gather(2, kept[:, 1:, None]).sum(dim=1)

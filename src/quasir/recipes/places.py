@@ -1,0 +1,54 @@
+"""Models in folders: next to the recipe as it was written, or inside the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from quasir.recipes.schema import Recipe, Source
+
+__all__ = ["located", "portable"]
+
+
+def located(recipe: Recipe, folder: Path) -> Recipe:
+    """Return the recipe with the whole path of every model that is a folder next to it."""
+
+    def locate(name: str) -> str:
+        beside = folder / name
+        return str(beside.resolve()) if beside.is_dir() else name
+
+    return _renamed(recipe, locate)
+
+
+def portable(recipe: Recipe, folder: Path) -> Recipe:
+    """Return the recipe as it is kept in a run: models inside it by their place there.
+
+    A run that holds its own proposal can then be moved.
+    """
+    inside = folder.resolve()
+
+    def shorten(name: str) -> str:
+        path = Path(name)
+        return str(path.relative_to(inside)) if path.is_relative_to(inside) else name
+
+    return _renamed(recipe, shorten)
+
+
+def _renamed(recipe: Recipe, rename: Callable[[str], str]) -> Recipe:
+    def within(source: Source) -> Source:
+        update: dict[str, object] = {
+            field: rename(name)
+            for field in ("model", "adapter")
+            if (name := getattr(source, field)) is not None
+        }
+        if source.round_trip is not None:
+            trip = source.round_trip
+            names = {"there": rename(trip.there), "back": rename(trip.back)}
+            update["round_trip"] = trip.model_copy(update=names)
+        if source.mixture is not None:
+            update["mixture"] = [within(part) for part in source.mixture]
+        return source.model_copy(update=update)
+
+    return recipe.model_copy(
+        update={"base": within(recipe.base), "proposal": within(recipe.proposal)}
+    )

@@ -1,0 +1,6 @@
+"""Better proposals by distributional policy gradients. torch is imported here too."""
+
+from quasir.tuning.dpg import DPG
+from quasir.tuning.losses import LOSSES
+
+__all__ = ["DPG", "LOSSES"]

@@ -1,0 +1,130 @@
+"""What a run is resumed from: written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from quasir.errors import InputError
+from quasir.tuning.policy import Weights
+
+__all__ = ["Checkpoints", "digest", "refuse_others", "write_atomically"]
+
+
+class Checkpoints:
+    """The state of a run and the weights of its proposals, in a folder or in memory.
+
+    Parameters
+    ----------
+    folder : Path or None
+        None keeps the proposals in memory and no state.
+    identity : dict
+        What makes this run another than others; JSON-ready.
+    """
+
+    def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
+        self.folder, self.identity = folder, identity
+        self._in_memory: dict[int, Weights] = {}
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state over the one before."""
+        if self.folder is not None:
+            write_atomically(
+                self.folder / "state.pt",
+                {"identity": json.dumps(self.identity), "state": _as_tensors(state)},
+            )
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the last state, or None where there is none.
+
+        Raises
+        ------
+        InputError
+            Where it is of a run with other options.
+        """
+        if self.folder is None or not (self.folder / "state.pt").is_file():
+            return None
+        saved = torch.load(self.folder / "state.pt", weights_only=True)
+        refuse_others(json.loads(saved["identity"]), self.identity, self.folder.parent)
+        state: dict[str, Any] = _as_arrays(saved["state"])
+        return state
+
+    def save_proposal(self, number: int, weights: Weights) -> None:
+        """Keep the weights of a proposal."""
+        if self.folder is None:
+            self._in_memory[number] = weights
+        else:
+            write_atomically(self.folder / f"proposal-{number}.pt", weights)
+
+    def proposal(self, number: int) -> Weights:
+        """Return the weights of a proposal."""
+        if self.folder is None:
+            return self._in_memory[number]
+        weights: Weights = torch.load(self.folder / f"proposal-{number}.pt", weights_only=True)
+        return weights
+
+    def clear(self) -> None:
+        """Remove everything: the run is over."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def refuse_others(there: dict[str, Any], ours: dict[str, Any], out: Path) -> None:
+    """Refuse to go on with a run that has other options."""
+    other = [name for name in ours if there.get(name) != ours[name]]
+    if other:
+        shown = ", ".join(f"{name} = {there.get(name)!r}, now {ours[name]!r}" for name in other)
+        raise InputError(
+            f"{out} holds a run with other options: {shown}. Going on would mix the two: give "
+            "another out, or remove the folder."
+        )
+
+
+def write_atomically(path: Path, value: Any) -> None:
+    """Save with torch to a temporary file beside `path`, then rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".partial")
+    torch.save(value, temporary)
+    os.replace(temporary, path)
+
+
+def digest(model: Any) -> str:
+    """Return a fingerprint of a model's weights."""
+    total = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        total.update(name.encode())
+        total.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()[:16]
+
+
+ARRAY = "__array__"
+"""The key that marks an array in a file, where it is a tensor."""
+
+
+def _as_tensors(state: Any) -> Any:
+    """Return a state whose arrays are tensors, which torch loads without running code."""
+    if isinstance(state, dict):
+        return {key: _as_tensors(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_as_tensors(value) for value in state]
+    if isinstance(state, np.ndarray):
+        return {ARRAY: torch.from_numpy(np.ascontiguousarray(state))}
+    return state
+
+
+def _as_arrays(state: Any) -> Any:
+    """Return a state with its arrays again."""
+    if isinstance(state, dict):
+        if ARRAY in state:
+            return state[ARRAY].numpy()
+        return {key: _as_arrays(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [_as_arrays(value) for value in state]
+    return state

@@ -1,0 +1,303 @@
+"""The loop: rounds of draws, steps on all of them, and evaluations on those held out.
+
+Between two evaluations nothing is random but by (seed, place in the run), and all else is in the
+checkpoint: a run that was killed goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quasir.blocks import root_seed
+from quasir.errors import QuasirWarning, TuningError
+from quasir.text.causal import CausalLM
+from quasir.tuning.checkpoint import Checkpoints
+from quasir.tuning.evaluate import Evaluation, better_by, evaluate
+from quasir.tuning.learner import Diverged, Learner
+from quasir.tuning.limits import (
+    COLLAPSED,
+    ENOUGH,
+    FEW,
+    FRUITLESS,
+    LOST,
+    NEAR,
+    SCARCE,
+    collapsed,
+    few,
+    never_met,
+)
+from quasir.tuning.log import Log
+from quasir.tuning.losses import loss_named
+from quasir.tuning.minibatch import Minibatches
+from quasir.tuning.policy import Policy
+from quasir.tuning.result import load_result, write_result
+from quasir.tuning.rounds import Rounds
+from quasir.tuning.seeds import INITIAL, seed_of
+from quasir.typing import Array
+
+if TYPE_CHECKING:
+    from quasir.tuning.dpg import DPG
+
+__all__ = ["Loop"]
+
+
+class Loop:
+    """One run of `DPG`: where it has got to, and how it goes on.
+
+    Attributes
+    ----------
+    step : int
+        Steps taken.
+    best : dict
+        A snapshot of the learner at its best evaluation, at step `best_step`; `best_log_pi` is
+        log pi of the draws held out there.
+    stale, fruitless : int
+        Evaluations since then, and in this round.
+    halvings : int
+        Rounds without an improvement: each halves the learning rate.
+    """
+
+    def __init__(self, dpg: DPG, out: Path | None) -> None:
+        self.dpg, self.out = dpg, out
+        self._began, self._before = time.perf_counter(), 0.0
+        seed = root_seed(dpg.seed)
+        loss = loss_named(dpg.loss)
+        self.policy = Policy(dpg.base, dpg.lora, seed_of(seed, INITIAL), dpg.dropout)
+        self.learner = Learner(self.policy, dpg.settings, seed)
+        self.checkpoints = Checkpoints(None if out is None else out / "checkpoint", dpg.identity)
+        self.rounds = Rounds(
+            dpg.target,
+            dpg.base,
+            self.policy,
+            dpg.first_proposal,
+            self.checkpoints,
+            seed=seed,
+            hold_out=dpg.hold_out,
+            memory=dpg.memory,
+            everywhere=loss.plain is None,
+            impossible=dpg.centred is not False,
+        )
+        self.log = Log(out, dpg.progress, dpg.tensorboard)
+        self.step = self.round_began = self.best_step = 0
+        self.stale = self.fruitless = self.halvings = 0
+        self.best: dict[str, Any] = self.learner.snapshot()
+        self.best_log_pi: Array = np.empty(0)
+        self.kl_at_start = math.inf
+        self.centred = bool(dpg.centred)
+        self._batches: Minibatches | None = None
+        self._restore()
+
+    def go(self) -> None:
+        """Run until nothing gets better, or the steps or the time are used up.
+
+        Raises
+        ------
+        Diverged, TuningError
+        """
+        if not self.rounds.count:
+            self._first_round()
+            self._save()
+        while not self._over:
+            if self._round_is_over:
+                self._next_round()
+            else:
+                self._learn()
+                self._judge()
+            self._save()
+
+    @property
+    def seconds(self) -> float:
+        """Time taken so far, before it was last resumed included."""
+        return self._before + time.perf_counter() - self._began
+
+    @property
+    def _over(self) -> bool:
+        late = self.dpg.minutes is not None and self.seconds > 60 * self.dpg.minutes
+        return self.step >= self.dpg.steps or self.stale >= self.dpg.patience or late
+
+    @property
+    def _round_is_over(self) -> bool:
+        full = self.step - self.round_began >= self.dpg.round_steps
+        return full or self.fruitless >= FRUITLESS
+
+    def _first_round(self) -> None:
+        """Draw from the base, and the warm start, until there is something to learn from."""
+        rounds, dpg = self.rounds, self.dpg
+        if dpg.pool is not None:
+            rounds.take_first(dpg.pool)
+        while rounds.ess < ENOUGH and rounds.drawn < dpg.give_up:
+            rounds.draw_first(min(dpg.draws, dpg.give_up))
+        if not (rounds.trained.possible.any() and rounds.held_out.possible.any()):
+            raise TuningError(never_met(rounds))
+        if rounds.ess < COLLAPSED:
+            raise TuningError(collapsed(rounds) + ".")
+        if rounds.ess < FEW:
+            warnings.warn(few(rounds), QuasirWarning, stacklevel=2)
+        if rounds.proposals == 2:
+            base, warm = rounds.held_out.log_q.T
+            rounds.current = int(self._gain(warm, base) > 0)
+        self._begin_round()
+
+    def _next_round(self) -> None:
+        """Go back to the best weights, make them the proposal if they are better, and draw."""
+        rounds = self.rounds
+        if self.best_step <= self.round_began:
+            self.halvings += 1
+        self.learner.restore(self.best)
+        proposal = rounds.held_out.log_q[:, rounds.current]
+        gain = better_by(rounds.held_out, self.best_log_pi, proposal, self.dpg.adapt)
+        if gain.value > gain.se:
+            rounds.adapt(self.best["average"])
+        rounds.draw(self.dpg.draws)
+        if rounds.ess < COLLAPSED:
+            raise Diverged(collapsed(rounds))
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        """Judge the best weights on the draws that have come in."""
+        self.round_began, self.fruitless, self._batches = self.step, 0, None
+        self.best_log_pi = self.learner.log_prob(self.rounds.held_out.items)
+        evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
+        if math.isinf(self.kl_at_start):
+            self.kl_at_start = evaluation.kl.value
+        if self.dpg.centred is None:
+            self.centred = self.rounds.ess < SCARCE or evaluation.tvd.value < NEAR
+        self._write(evaluation, "round", best=True)
+
+    def _learn(self) -> None:
+        """Take the steps up to the next evaluation."""
+        dpg = self.dpg
+        left = (dpg.every, dpg.steps - self.step, self.round_began + dpg.round_steps - self.step)
+        for _ in range(min(left)):
+            self.step += 1
+            self.learner.step(
+                self.batches, self.rounds.trained.items, self.step, 0.5**self.halvings
+            )
+
+    @property
+    def batches(self) -> Minibatches:
+        """The minibatches of this round."""
+        if self._batches is None:
+            self._batches = Minibatches(
+                self.rounds.trained,
+                loss_named(self.dpg.loss),
+                self.rounds.current,
+                self.rounds.log_z,
+                self.centred,
+                self.dpg.clip_weights,
+            )
+        return self._batches
+
+    def _judge(self) -> None:
+        """Evaluate on the draws held out, and remember the best."""
+        log_pi = self.learner.log_prob(self.rounds.held_out.items)
+        evaluation = evaluate(self.rounds.held_out, log_pi)
+        better = self._gain(log_pi, self.best_log_pi) > 0
+        if better:
+            self.best, self.best_log_pi, self.best_step = self.learner.snapshot(), log_pi, self.step
+            self.stale = self.fruitless = 0
+        else:
+            self.stale, self.fruitless = self.stale + 1, self.fruitless + 1
+        self._write(evaluation, "evaluation", best=better)
+        kl = evaluation.kl.value
+        if not kl <= 2 * self.kl_at_start + LOST:
+            raise Diverged(
+                f"KL(p, pi) was {kl:.4g} nats at step {self.step}, and {self.kl_at_start:.4g} at "
+                "the start"
+            )
+
+    def _gain(self, new: Array, old: Array) -> float:
+        gain = better_by(self.rounds.held_out, new, old, self.dpg.adapt)
+        return float(gain.value)
+
+    def _write(self, evaluation: Evaluation, event: str, best: bool) -> None:
+        rounds = self.rounds
+        self.log.write(
+            evaluation,
+            event=event,
+            step=self.step,
+            round=rounds.count,
+            proposal=rounds.current,
+            best=best,
+            centred=self.centred,
+            draws=rounds.drawn,
+            possible=rounds.possible,
+            kept=len(rounds.trained),
+            ess_trained=rounds.ess,
+            clipped=self.batches.clipped,
+            samples_per_second=rounds.samples_per_second,
+            seconds=self.seconds,
+        )
+
+    def _save(self) -> None:
+        self.checkpoints.save(
+            {
+                "step": self.step,
+                "round_began": self.round_began,
+                "stale": self.stale,
+                "fruitless": self.fruitless,
+                "halvings": self.halvings,
+                "best_step": self.best_step,
+                "kl_at_start": self.kl_at_start,
+                "centred": self.centred,
+                "best_log_pi": self.best_log_pi,
+                "best": self.best,
+                "learner": self.learner.snapshot(),
+                "rounds": self.rounds.to_dict(),
+                "lines": len(self.log.rows),
+                "seconds": self.seconds,
+            }
+        )
+
+    def _restore(self) -> None:
+        state = self.checkpoints.load()
+        self.log.restore(0 if state is None else state["lines"])
+        if state is None:
+            return
+        counts = ("step", "round_began", "best_step", "stale", "fruitless", "halvings")
+        for name in (*counts, "kl_at_start", "centred"):
+            setattr(self, name, state[name])
+        self.best_log_pi, self.best = state["best_log_pi"], state["best"]
+        self.learner.restore(state["learner"])
+        self.rounds.restore(state["rounds"])
+        self._before = state["seconds"]
+
+    def finish(self, whole: bool) -> CausalLM:
+        """Write the best weights, and return them as a proposal.
+
+        Parameters
+        ----------
+        whole : bool
+            Whether the run came to its end; else its checkpoint is left.
+        """
+        weights = self.best["average"]
+        if whole and self.best_step == 0:
+            warnings.warn(
+                f"no evaluation in {self.step} steps was better than the base: the proposal is the "
+                "base as it was. Lower the rate, or take more draws a round.",
+                QuasirWarning,
+                stacklevel=3,
+            )
+        if self.out is None:
+            return self.policy.frozen(weights)
+        evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
+        facts = {
+            "finished": whole,
+            "options": self.dpg.identity,
+            "steps": self.step,
+            "best_step": self.best_step,
+            "rounds": self.rounds.count,
+            "draws": self.rounds.drawn,
+            "seconds": self.seconds,
+            "held_out": evaluation.to_dict(),
+        }
+        write_result(self.out, self.policy, weights, facts, self.log.rows)
+        if whole:
+            self.checkpoints.clear()
+        return load_result(self.out, self.dpg.base)

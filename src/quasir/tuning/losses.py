@@ -1,0 +1,152 @@
+r"""The weights of the gradient: what each draw counts for under each divergence.
+
+Let p = P/Z be the target, pi = pi_theta the network that is tuned, and D_f the f-divergence
+
+    D_f(pi || p) = sum_x p(x) f(pi(x)/p(x)),    f convex, f(1) = 0,
+
+a text with p(x) = 0 adding f'(inf) pi(x). Its gradient is (Go et al. 2023, theorem 1)
+
+    grad D_f = sum_x p(x) f'(pi/p) grad pi(x)/p(x) = E_pi[f'(t(x)) grad log pi(x)],  t = pi/p.
+
+Two things are done to it here.
+
+*Off-policy.* The draws come from m, the mixture of all proposals so far, so each is weighted by
+pi(x)/m(x): grad D_f = E_m[(pi/m) f'(t) grad log pi].
+
+*A constant.* E_pi[grad log pi] = grad sum_x pi(x) = 0, so that for every constant B
+
+    grad D_f = -E_m[weight(x) grad log pi(x)],    weight = (pi/m) (B - f'(t)).
+
+Every B is unbiased; two are worth having. With ``B = f'(inf)`` texts with P(x) = 0 have weight 0:
+they need not be kept, nor scored, and all weights are >= 0, as in a maximum-likelihood fit. With
+``B = f'(1)`` (`centred`) the weight is 0 wherever pi(x) = p(x): the variance of the estimate
+vanishes at the optimum, and a draw that is trained on again and again is no longer memorised,
+since its weight turns negative as soon as pi(x) is above p(x). But texts with P(x) = 0 then count,
+with -(pi/m) (f'(inf) - f'(1)): some of them must be kept.
+
+For the forward KL, whose mean weight is E_m[p/m] = 1, the second is the usual baseline: the mean
+weight is subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from quasir.errors import InputError
+from quasir.typing import Array
+
+__all__ = ["LOSSES", "Loss", "loss_named"]
+
+Weight = Callable[[Array, Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A divergence, by the weights of its gradient.
+
+    Attributes
+    ----------
+    name : str
+    plain, centred : callable
+        From (log p, log pi, log m), p normalised, to the weights with B = f'(inf) and f'(1).
+        `plain` is None where f'(inf) is infinite: then P(x) = 0 must not happen.
+    needs_pi : bool
+        Whether the plain weight depends on pi.
+    """
+
+    name: str
+    plain: Weight | None
+    centred: Weight
+    needs_pi: bool
+
+    def weight(self, log_p: Array, log_pi: Array, log_m: Array, centred: bool = False) -> Array:
+        """Return the weight of each draw; minus its mean times grad log pi is the gradient.
+
+        Examples
+        --------
+        >>> p, pi, m = np.log([[0.6, 0.4], [0.5, 0.5], [0.2, 0.8]])
+        >>> LOSSES["kl"].weight(p, pi, m).round(6)
+        array([3. , 0.5])
+        >>> LOSSES["kl"].weight(p, pi, m, centred=True).round(6)
+        array([ 0.5  , -0.125])
+        """
+        if centred or self.plain is None:
+            return self.centred(log_p, log_pi, log_m)
+        return self.plain(log_p, log_pi, log_m)
+
+
+def kl(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Forward KL(p, pi), which is DPG (Khalifa et al. 2021): p/m.
+
+    f(t) = -log t, f'(t) = -1/t, f'(inf) = 0: weight = (pi/m)(0 + p/pi) = p/m, whatever pi is.
+    """
+    return np.exp(log_p - log_m)
+
+
+def kl_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Forward KL with B = f'(1) = -1: (pi/m)(p/pi - 1) = (p - pi)/m."""
+    return np.exp(log_p - log_m) - np.exp(log_pi - log_m)
+
+
+def reverse_kl_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Reverse KL(pi, p): (pi/m) log(p/pi).
+
+    f(t) = t log t, f'(t) = log t + 1, f'(1) = 1: weight = (pi/m)(1 - log t - 1). f'(inf) is
+    infinite: a text with P(x) = 0 and pi(x) > 0 makes the divergence itself infinite.
+    """
+    return np.exp(log_pi - log_m) * (log_p - log_pi)
+
+
+def tv(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Total variation: pi/m where p > pi, else 0.
+
+    f(t) = |t - 1|/2, f'(t) = sign(t - 1)/2, f'(inf) = 1/2: weight = (pi/m)(1/2 - sign(t - 1)/2).
+    """
+    return np.exp(log_pi - log_m) * _half_step(log_p, log_pi)
+
+
+def tv_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Total variation with B = f'(1) = 0, of all subgradients at 1 the middle one: +-(pi/m)/2."""
+    return np.exp(log_pi - log_m) * (_half_step(log_p, log_pi) - 0.5)
+
+
+def js(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Jensen-Shannon: (pi/m) log(1 + p/pi)/2.
+
+    With M = (p + pi)/2, JS = KL(p, M)/2 + KL(pi, M)/2 has
+    f(t) = (t log t - (t + 1) log((t + 1)/2))/2, f'(t) = log(2t/(t + 1))/2, f'(inf) = log(2)/2:
+    weight = (pi/m) (log 2 - log(2t/(t + 1)))/2 = (pi/m) log(1 + 1/t)/2.
+    """
+    reward: Array = 0.5 * np.logaddexp(0.0, log_p - log_pi)
+    return np.exp(log_pi - log_m) * reward
+
+
+def js_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
+    """Jensen-Shannon with B = f'(1) = 0: (pi/m) (log(1 + p/pi) - log 2)/2."""
+    reward: Array = 0.5 * (np.logaddexp(0.0, log_p - log_pi) - np.log(2.0))
+    return np.exp(log_pi - log_m) * reward
+
+
+def _half_step(log_p: Array, log_pi: Array) -> Array:
+    """Return 1 where p > pi, 0 where p < pi, and 1/2 between."""
+    step: Array = np.heaviside(np.sign(log_p - log_pi), 0.5)
+    return step
+
+
+LOSSES = {
+    "kl": Loss("kl", kl, kl_centred, needs_pi=False),
+    "reverse_kl": Loss("reverse_kl", None, reverse_kl_centred, needs_pi=True),
+    "tv": Loss("tv", tv, tv_centred, needs_pi=True),
+    "js": Loss("js", js, js_centred, needs_pi=True),
+}
+"""The divergences that can be asked for, by name."""
+
+
+def loss_named(name: str) -> Loss:
+    """Return a loss by its name."""
+    if name not in LOSSES:
+        raise InputError(f"loss is {name!r}, but must be one of {', '.join(LOSSES)}.")
+    return LOSSES[name]

@@ -1,0 +1,173 @@
+"""Tune proposals for the wishes of section 3.2.2 on the built-in model, and measure what they save.
+
+Lambda is fitted on draws of the base, the proposal is tuned towards that target, and lambda is
+fitted again on draws of the tuned proposal, which know it far better. Then both proposals are
+judged on draws that neither has seen: the acceptance rate at which QRS is within a given TVD of the
+target. Stopped, and started again with the same command, it goes on.
+
+The draws of the base come from a run of any recipe that draws from it, such as
+`quasir draw contains --draws 1000000 --out runs/contains`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import quasir as qr
+from quasir.store.atomic import write_text
+from quasir.target import Pointwise, Tilt
+
+MODEL = "quasir/biographies"
+MAX_TOKENS = 40
+WISHES: dict[str, dict[str, float]] = {
+    "scientists": {"science": 1.0, "female": 0.5},
+    "sports": {"sports": 1.0, "female": 0.5},
+    "female": {"female": 0.5},
+}
+LEVELS = (0.3, 0.1, 0.02)
+TUNED, FITTED, FRESH = 1, 2, 3
+"""Seeds: each use of draws has its own, and the base's draws have theirs."""
+
+
+def base_draws(pool: Path, first: int, last: int) -> qr.Draws:
+    """Return some of the stored draws of the base."""
+    draws = qr.Draws.load(pool)
+    kept = draws.take(np.arange(first, min(last, len(draws))))
+    if not np.array_equal(kept.log_base, kept.log_q):
+        sys.exit(f"the proposal of {pool} is not the base")
+    return kept
+
+
+def target_of(base: qr.text.CausalLM, wish: str, coefficients: dict[str, float]) -> qr.Product:
+    """Return the target of a wish with a lambda that is known."""
+    named = [qr.features.NAMED[name] for name in WISHES[wish]]
+    return qr.Product(
+        base,
+        [
+            Tilt(feature, coefficients[feature.name])
+            if feature.name in coefficients
+            else Pointwise(feature)
+            for feature in named
+        ],
+    )
+
+
+def fitted(base: qr.text.CausalLM, wish: str, path: Path, **draws: Any) -> dict[str, float]:
+    """Fit lambda, once: it is kept in a file, so that a run that goes on has the same target."""
+    if not path.is_file():
+        wishes = {qr.features.NAMED[name]: mean for name, mean in WISHES[wish].items()}
+        target = qr.constrain(base, wishes, **draws)
+        print(f"{target}\n", flush=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(target.coefficients, indent=2) + "\n")
+    coefficients: dict[str, float] = json.loads(path.read_text())
+    return coefficients
+
+
+def under(target: qr.Product, draws: qr.Draws) -> qr.Draws:
+    """Return draws of the base, scored by a target on it."""
+    log_b = sum(factor.log_factor(factor.feature(draws.items)) for factor in target.factors)
+    return qr.Draws.from_arrays(
+        log_p=draws.log_base + log_b, log_q=draws.log_q, log_base=draws.log_base
+    )
+
+
+def rate_at(curve: qr.Curve, tvd: float) -> qr.Estimate | None:
+    """Return the acceptance rate at a TVD, or None where the draws cannot vouch for one."""
+    try:
+        return curve.at(tvd=tvd).acceptance_rate
+    except qr.Unreachable as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def table(curves: dict[str, qr.Curve]) -> str:
+    """Return TVD and KL of each proposal, and its acceptance rate at each level, in Markdown."""
+    rows = [
+        ["", *curves, "times"],
+        ["---"] * (len(curves) + 2),
+        ["fresh draws", *(f"{curve.n:,}" for curve in curves.values()), ""],
+        ["TVD(p, q)", *(str(curve.proposal.tvd) for curve in curves.values()), ""],
+        ["KL(p, q)", *(str(curve.proposal.kl) for curve in curves.values()), ""],
+        ["effective draws a draw", *(f"{c.ess / c.n:.3g}" for c in curves.values()), ""],
+    ]
+    for level in LEVELS:
+        rates = [rate_at(curve, level) for curve in curves.values()]
+        cells = ["unknown" if rate is None else str(rate) for rate in rates]
+        first, last = rates[0], rates[-1]
+        times = f"{last.value / first.value:.1f}" if first and last else ""
+        rows.append([f"AR at TVD {level:g}", *cells, times])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example:\n  python training/proposals.py scientists --base-draws runs/contains "
+        "--out runs/scientists --minutes 25",
+    )
+    parser.add_argument("wish", choices=list(WISHES), help="which of the built-in wishes")
+    parser.add_argument("--base-draws", type=Path, required=True, help="a run that drew the base")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the tuned proposal")
+    parser.add_argument("--minutes", type=float, help="stop tuning after so long")
+    parser.add_argument("--fit", type=int, default=40_000, help="draws for each fit of lambda")
+    parser.add_argument("--fresh", type=int, default=50_000, help="draws to judge the tuned one")
+    parser.add_argument("--loss", default="kl", choices=list(qr.tuning.LOSSES))
+    parser.add_argument("--lora", type=int, default=32, help="rank of the adapter; 0 tunes all")
+    parser.add_argument("--rate", type=float, help="learning rate")
+    parser.add_argument("--steps", type=int, default=10_000, help="steps at most")
+    parser.add_argument("--draws", type=int, default=12_288, help="draws a round")
+    parser.add_argument("--round-steps", type=int, default=300, help="steps a round at most")
+    parser.add_argument("--every", type=int, default=100, help="steps between evaluations")
+    parser.add_argument("--memory", type=int, default=15_000, help="draws kept to train on")
+    parser.add_argument("--batch", type=int, default=64, help="texts a step")
+    parser.add_argument("--threads", type=int, default=2, help="threads of torch")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Fit, tune, fit again, and print the table."""
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    base = qr.text.CausalLM(MODEL, max_tokens=MAX_TOKENS)
+    wish, out = arguments.wish, arguments.out
+    pool = base_draws(arguments.base_draws, 0, arguments.fit)
+    first = fitted(base, wish, out / "lambda-base.json", draws=pool)
+    tuned = qr.tuning.DPG(
+        target_of(base, wish, first),
+        base,
+        loss=arguments.loss,
+        steps=arguments.steps,
+        batch=arguments.batch,
+        lora=arguments.lora or None,
+        seed=TUNED,
+        out=out,
+        pool=pool,
+        draws=arguments.draws,
+        round_steps=arguments.round_steps,
+        every=arguments.every,
+        memory=arguments.memory,
+        rate=arguments.rate,
+        minutes=arguments.minutes,
+    ).run()
+    more = {"proposal": tuned, "n": arguments.fit, "seed": FITTED, "progress": True}
+    target = target_of(base, wish, fitted(base, wish, out / "lambda.json", **more))
+    rest = base_draws(arguments.base_draws, arguments.fit, sys.maxsize)
+    fresh = qr.draw(target, tuned, arguments.fresh, seed=FRESH, progress=True)
+    fresh.save(out / "fresh")
+    curves = {"base": qr.tradeoff(under(target, rest)), "tuned": qr.tradeoff(fresh)}
+    write_text(out / "table.md", table(curves) + "\n")
+    print(table(curves))
+
+
+if __name__ == "__main__":
+    main()
