@@ -18,7 +18,7 @@ from quasir.store.store import BLOCKS_A_SHARD, MANIFEST
 from quasir.target import Product
 from quasir.typing import Proposal
 
-__all__ = ["Run"]
+__all__ = ["Run", "refuse_changes"]
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
@@ -71,7 +71,7 @@ class Run:
         there = (folder / MANIFEST).is_file()
         if there:
             before = recipes.read(folder / "recipe.yaml")
-            _refuse_changes(before, recipe, folder)
+            refuse_changes(before, recipe, folder)
             update = {"coefficients": before.coefficients}
             recipe = recipe.model_copy(update=update)
         elif folder.exists() and any(p.name != ".lock" for p in folder.iterdir()):
@@ -107,7 +107,7 @@ class Run:
         write_text(self.folder / "recipe.yaml", recipes.dump(self.recipe))
 
 
-def _refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
+def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     """Refuse to go on with another recipe, and name what changed."""
     changed = []
     for name in Recipe.model_fields:

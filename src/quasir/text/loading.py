@@ -16,9 +16,14 @@ from transformers.activations import NewGELUActivation
 
 from quasir.errors import InputError
 
-__all__ = ["BUILT_IN", "load", "named_or_given"]
+__all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given"]
 
-BUILT_IN = {"quasir/biographies": Path(__file__).parent / "models" / "biographies"}
+MODELS = Path(__file__).parent / "models"
+BUILT_IN = {
+    f"quasir/{name}": MODELS / name
+    for name in ("biographies", "biographies-masked")
+    if (MODELS / name / "config.json").is_file()
+}
 """Models that come with the package, by name."""
 
 KINDS = {
@@ -54,8 +59,7 @@ def load(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
-    where = BUILT_IN.get(name, Path(name))
-    source = str(where) if where.is_dir() else name
+    where, source = _place(name)
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
@@ -82,6 +86,23 @@ def load(
                 "this model."
             ) from error
     return with_fused_gelu(model).to(device or default_device()).eval(), tokenizer
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> Any:
+    """Return a model's tokenizer alone; no weights are read."""
+    _, source = _place(name)
+    try:
+        return AutoTokenizer.from_pretrained(source, revision=revision)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the tokenizer of {name!r} could not be loaded ({str(error).splitlines()[0]})."
+        ) from error
+
+
+def _place(name: str) -> tuple[Path, str]:
+    """Return the folder that a name would have here, and what to load: that folder, or the name."""
+    where = BUILT_IN.get(name, Path(name))
+    return where, str(where) if where.is_dir() else name
 
 
 def with_fused_gelu(model: Any) -> Any:
