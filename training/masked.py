@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,11 +21,11 @@ from corpus import (
     HELD_OUT_SHARE,
     IGNORED_LABEL,
     batch_order,
-    data_and_licence,
     read_texts,
     split_held_out,
 )
 from from_causal import build_masked
+from masked_card import card, guesses
 from tokenizers import AddedToken, Tokenizer, processors
 from torch.nn import functional
 from trainer import (
@@ -48,12 +46,6 @@ SHORTEST = 8
 MEASURED_SHARE = 0.125
 """Tokens that are masked where the loss is measured."""
 MASKING_STREAM, MEASURING_STREAM = 1, 2
-EXAMPLES = (
-    "John Smith (born 4 May 1952) is an American<|mask|> player.",
-    "Mary Jones was a British chemist.<|mask|> was born in London.",
-    "He played for the New York<|mask|> from 1990 to 1995.",
-)
-
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -222,84 +214,15 @@ def export(task: MaskedTokens, data: Path, run: Path, folder: Path) -> None:
         parameters=loaded.num_parameters(),
         vocabulary=task.tokenizer.get_vocab_size(),
     )
-    (folder / "README.md").write_text(card(facts, guesses(loaded, task)), encoding="utf-8")
-
-
-@torch.inference_mode()
-def guesses(model: MegatronBertForMaskedLM, task: MaskedTokens) -> list[str]:
-    """Return, for each of the card's examples, the five most probable tokens at its mask."""
-    lines = []
-    for text in EXAMPLES:
-        ids = torch.tensor([task.tokenizer.encode(text).ids])
-        at = int((ids[0] == task.mask).nonzero()[0, 0])
-        probs = model.eval()(ids).logits[0, at].softmax(-1)
-        best = probs.topk(5)
-        shown = [
-            f"{json.dumps(task.tokenizer.decode([i]), ensure_ascii=False)} {100 * p:.0f} %"
-            for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ]
-        lines.append(f"- `{text}`: {', '.join(shown)}")
-    return lines
-
-
-def card(facts: dict[str, Any], examples: list[str]) -> str:
-    """Return the text of the model's card."""
-    options = facts["options"]
-    weights = "averaged weights" if facts["averaged"] else "weights"
     command = command_of(
-        "masked.py", "biographies-masked", options, Options(), "--data biographies.txt.gz"
+        "masked.py",
+        "biographies-masked",
+        saved["options"],
+        Options(),
+        "--data biographies.txt.gz",
     )
-    return f"""---
-license: cc-by-sa-4.0
-language: en
-library_name: transformers
-pipeline_tag: fill-mask
----
-
-# quasir/biographies-masked
-
-A small masked language model of the openings of biographies, with the tokens of
-`quasir/biographies`: an editor for random-walk Metropolis-Hastings over that model's texts
-(`quasir compare ... --samplers rwmh --editor quasir/biographies-masked`). It is not there to be
-right: what it puts into a text about a person is made up.
-
-All numbers on this card were measured when the model was exported, by `training/masked.py`.
-
-## Data and licence
-
-{data_and_licence(facts["texts"], facts["held_out_texts"])}
-
-## Architecture
-
-`MegatronBertForMaskedLM`, {facts["parameters"]:,} parameters: {options["layers"]} layers,
-{options["width"]} wide, {options["heads"]} heads, MLPs of {options["hidden"]},
-{options["context"] + 2} positions, input and output embeddings tied. The vocabulary is that of
-`quasir/biographies`, with the same ids, and `{MASK}` after it: {facts["vocabulary"]:,} entries. A
-text is `{END_OF_TEXT} tokens... {END_OF_TEXT}`, of at most {options["context"]} tokens. Stored in
-float16.
-
-## Training
-
-    {command.replace(chr(10), chr(10) + "    ")}
-
-It begins with the weights of `quasir/biographies`, and learns to fill masks with both sides in
-sight: between 0 and {200 * options["masked"]:.0f} % of a text's tokens, every other text being cut
-anywhere. Seed {options["seed"]}, {facts["minutes"]:.0f} minutes of training steps on two CPU cores,
-{facts["tokens_seen"]:,} masks seen up to step {facts["best_step"]:,}, whose {weights} had the lowest
-held-out loss.
-
-| held out: {facts["held_out_texts"]:,} texts | nats |
-|---|---|
-| loss a mask, one token in {1 / MEASURED_SHARE:.0f} masked ({facts["held_out_masks"]:,} masks) | \
-{facts["held_out_loss_per_mask"]:.4f} |
-| loss of a single mask in a text | {facts["held_out_loss_of_a_single_mask"]:.4f} |
-
-## Examples
-
-The five most probable tokens at the mask, unselected.
-
-{chr(10).join(examples)}
-"""
+    text = card(facts, MASK, MEASURED_SHARE, command, guesses(loaded, task.tokenizer, task.mask))
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -307,8 +230,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example:\n  python training/masked.py --data biographies.txt.gz "
-        "--run runs/biographies-masked \\\n      --export src/quasir/text/models/biographies-masked",
+        epilog="example:\n  python training/masked.py --data biographies.txt.gz \\\n"
+        "      --run runs/biographies-masked --export src/quasir/text/models/biographies-masked",
     )
     default = Path("src/quasir/text/models/biographies")
     parser.add_argument("--base", type=Path, default=default, help=f"default {default}")

@@ -240,7 +240,7 @@ def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, A
 
 
 def check_exported(loss: float, trained: float) -> None:
-    """Stop where a folder, loaded in float32, has a held-out loss more than 0.001 from the run's."""
+    """Stop where an exported model's held-out loss is more than 0.001 from the run's."""
     if abs(loss - trained) > 1e-3:
         raise SystemExit(f"exported loss {loss:.5f}, trained {trained:.5f}")
 

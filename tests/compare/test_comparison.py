@@ -118,7 +118,8 @@ def test_no_zero_is_silent():
     row = row_of(found, "qrs", 0.1)
     assert row.cells["tvd"].unseen == 5
     assert row.cells["tvd"].text().startswith("≤ ")
-    assert 0 < row.cells["tvd"].high < 0.01
+    # A thousand draws without one above beta cannot promise more than this.
+    assert 0 < row.cells["tvd"].high < 0.02
     assert all(any("not been seen" in doubt for doubt in doubts) for doubts in row.doubts)
     notes = notes_of(found)
     assert any(note.startswith("≤: in some runs of QRS") for note in notes)
