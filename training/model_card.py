@@ -24,8 +24,10 @@ import torch
 from biographies import Options, held_out_loss
 from corpus import HELD_OUT_SHARE, data_and_licence, encode, read_texts, split_held_out
 from sampling import sample_tokens
-from trainer import command_of, keep_freed_memory
+from trainer import command_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from quasir.text.memory import keep_freed_memory
 
 # The word lists of the paper's features.
 SCIENCE = (

@@ -7,7 +7,6 @@ on from its last checkpoint and ends as if it had never stopped.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import json
 import math
@@ -22,6 +21,8 @@ import numpy as np
 import torch
 from muon import Muon
 from torch import nn
+
+from quasir.text.memory import keep_freed_memory
 
 CHECKPOINT_EVERY = 50
 
@@ -283,18 +284,6 @@ def read_options(arguments: argparse.Namespace, options: type[Settings]) -> Any:
     keep_freed_memory()
     names = [field.name for field in dataclasses.fields(options)]
     return options(**{name: getattr(arguments, name) for name in names})
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to hand freed memory out again, where there is a glibc.
-
-    Large arrays are otherwise mapped anew at every step; zeroing their pages took 30 % of the time.
-    """
-    trim_threshold, mmap_max = -1, -4
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(mmap_max, 0)
-        mallopt(trim_threshold, 2**31 - 1)
 
 
 def command_of(script: str, name: str, options: dict[str, Any], usual: Settings, data: str) -> str:

@@ -7,7 +7,8 @@ and nested as beta grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ from quasir.scoring import check_drawn, check_log_scores, propose, score
 from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
 
-__all__ = ["Draws", "draw", "draw_blocks"]
+__all__ = ["Draws", "draw", "draw_blocks", "draw_pieces"]
 
 AT_ONCE = 64
-"""Blocks that `draw` proposes before it scores them: enough to hide the cost of a call."""
+"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+WORTH_A_REPORT = 1.0
+"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
 
 CUT_SUPPORT = (
     "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
@@ -255,11 +258,30 @@ def draw(
         check_count("batch_size", batch_size)
     root, parts = root_seed(seed), []
     report = progress_of(progress, "drawn")
-    for block in range(0, -(-n // BLOCK), AT_ONCE):
-        parts.append(draw_blocks(target, proposal, root, block, AT_ONCE, n, batch_size))
-        done = min(n, (block + AT_ONCE) * BLOCK)
+    done = 0
+    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
+        parts.append(piece)
+        done += len(piece)
         report(done, n, done)
     return Draws.concatenate(parts)
+
+
+def draw_pieces(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    block: int,
+    stop: int,
+    batch_size: int | None = None,
+) -> Iterator[Draws]:
+    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    at_once = 1
+    while block * BLOCK < stop:
+        start = time.perf_counter()
+        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
+        block += at_once
+        if time.perf_counter() - start < WORTH_A_REPORT / 4:
+            at_once = min(4 * at_once, AT_ONCE)
 
 
 def draw_blocks(

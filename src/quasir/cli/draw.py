@@ -29,7 +29,9 @@ def draw(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Draw from the proposal and score, into the store; stopped, the same command goes on.
+    """Only draw and score, into the store.
+
+    Stopped or killed at any moment, the same command goes on where it was.
 
     Example: quasir draw scientists --draws 1000000 --seed 0 --out runs/scientists
     """
@@ -50,7 +52,7 @@ def folder_of(recipe: str, out: Path | None) -> Path:
     if out is not None:
         return out
     path = Path(recipe)
-    return path if path.is_dir() and (path / MANIFEST).exists() else Path("runs") / path.stem
+    return path if (path / "recipe.yaml").is_file() else Path("runs") / path.stem
 
 
 def begin(recipe: str, folder: Path, draws: int | None, seed: int | None, allow_code: bool) -> Run:
@@ -59,6 +61,10 @@ def begin(recipe: str, folder: Path, draws: int | None, seed: int | None, allow_
     read = recipes.read(source, draws=draws, seed=seed)
     if read.unfitted and not (folder / MANIFEST).exists():
         say(f"fitting lambda for {', '.join(read.unfitted)} on {read.fit:,} draws of the base")
+    if read.base.model is not None:
+        from quasir.text.memory import keep_freed_memory
+
+        keep_freed_memory()
     with Bar("fitting") as bar:
         run = Run.begin(read, source, folder, allow_code, bar)
     run.keep_recipe()

@@ -16,9 +16,9 @@ __all__ = ["tradeoff"]
 
 
 def tradeoff(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
-    """Print the trade-off of a run at every beta, from its stored draws; no model is loaded.
+    """Print the trade-off of a run.
 
-    Writes tradeoff.csv and figures/tradeoff.png into the run.
+    From its stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into it.
 
     Example: quasir tradeoff runs/scientists
     """
@@ -28,7 +28,7 @@ def tradeoff(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
     write_tradeoff(run, curve)
     figures = write_figures(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
-    say(f"written: {run / 'tradeoff.csv'}, {', '.join(map(str, figures))}")
+    say(f"written: {run / 'tradeoff.csv'}, and {len(figures)} figures in {run / 'figures'}")
 
 
 def as_json(curve: Curve) -> dict[str, object]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from quasir.blocks import BLOCK
-from quasir.draws import AT_ONCE, Draws, draw_blocks
+from quasir.draws import Draws, draw_pieces
 from quasir.progress import Progress, progress_of
 from quasir.store import Store
 from quasir.typing import Proposal, Target
 
 __all__ = ["draw_into", "draw_shard"]
-
-WORTH_A_REPORT = 1.0
-"""Seconds after which one wants to hear of progress: pieces are made about that long."""
 
 
 def draw_into(
@@ -49,16 +45,10 @@ def draw_shard(
     size: int,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Draws:
-    """Draw the first `size` draws of a shard, in pieces that grow while they are quick."""
-    first = number * store.blocks_a_shard
-    stop, block, at_once = number * store.shard_size + size, first, 1
-    parts: list[Draws] = []
-    while block * BLOCK < stop:
-        start = time.perf_counter()
-        blocks = min(at_once, first + store.blocks_a_shard - block)
-        parts.append(draw_blocks(target, proposal, store.seed, block, blocks, stop))
-        block += blocks
-        if time.perf_counter() - start < WORTH_A_REPORT / 4:
-            at_once = min(4 * at_once, AT_ONCE)
-        tell(min(block * BLOCK, stop) - first * BLOCK)
+    """Draw the first `size` draws of a shard, and tell of each piece."""
+    first, parts, drawn = number * store.shard_size, [], 0
+    for piece in draw_pieces(target, proposal, store.seed, first // BLOCK, first + size):
+        parts.append(piece)
+        drawn += len(piece)
+        tell(drawn)
     return Draws.concatenate(parts)
