@@ -28,6 +28,9 @@ from quasir.store.store import MANIFEST
 
 __all__ = ["compare"]
 
+SPARE = 2
+"""Tokens of an editor for one of the base, at most, where their tokens differ."""
+
 
 def compare(
     recipe: RecipeName,
@@ -45,18 +48,23 @@ def compare(
             help="Masked language model that rwmh edits texts by: built in, a folder, or a hub id.",
         ),
     ] = None,
+    walk_n: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples of a run of rwmh and rwmh-reset, if fewer than -n."),
+    ] = None,
     draws: Draws = None,
     out: Out = None,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Compare samplers at equal cost on the draws of a run: the paper's tables and figure.
+    """Compare samplers at equal cost, on stored draws.
 
-    Moments, perplexity, Self-BLEU, unique samples, TVD and KL, over runs on
-    disjoint stretches of the stored draws; and how far the estimates themselves
-    spread. Where the draws are too few, n is lowered first, then runs, and the
-    table says so. Writes compare/*.csv, *.md and *.png into the run.
+    The paper's tables and figure: moments, perplexity, Self-BLEU, unique samples,
+    TVD and KL, over runs on disjoint stretches of the draws; and how far the
+    estimates themselves spread. Where the draws are too few, there are fewer runs,
+    or fewer samples, and the table says so. No model is loaded but for rwmh, where
+    the draws are there. Writes compare/*.csv, *.md and *.png into the run.
 
     Example: quasir compare scientists --rates 1e-1,1e-2 -n 1000 --runs 10
     """
@@ -79,6 +87,7 @@ def compare(
                 burn_in=burn_in,
                 recipe=read if run is None else run.recipe,
                 walk=walk,
+                walk_n=walk_n,
                 progress=bar,
             )
         spread = variance(pool)
@@ -126,20 +135,22 @@ def _editor(names: list[str], editor: str | None, recipe: Recipe | None) -> Any:
     walks = [name for name in names if name in WALKS]
     if not walks:
         return None
-    if editor is None:
-        raise InputError(
-            f"{' and '.join(walks)} edit texts by a masked language model, and none is named: "
-            "give --editor NAME, a folder or a hub id such as bert-base-cased, or leave them out "
-            "of --samplers."
-        )
     if recipe is None or recipe.base.model is None:
         raise InputError(
             f"{' and '.join(walks)} edit the texts of a language model, but the base of this run "
             "is none: leave them out of --samplers."
         )
     from quasir.text import MaskedLM
+    from quasir.text.loading import BUILT_IN
 
-    return MaskedLM(editor)
+    name = editor or f"{recipe.base.model}-masked"
+    if editor is None and name not in BUILT_IN:
+        raise InputError(
+            f"{' and '.join(walks)} edit texts by a masked language model, and none is named: "
+            "give --editor NAME, a folder or a hub id such as bert-base-cased, or leave them out "
+            "of --samplers."
+        )
+    return MaskedLM(name)
 
 
 def _pool(
@@ -166,9 +177,12 @@ def _walks(run: Run, masked: Any) -> Any:
     from quasir.compare.walks import Walks, editor_for
 
     editor, shared = editor_for(masked, run.target.base)
+    limit = run.recipe.max_tokens
     if not shared:
         say(
             f"! {masked.name} has other tokens than the base: its chains are over its own tokens, "
             "and the target scores their text"
         )
-    return Walks(run.target, run.proposal, editor, run.recipe.max_tokens)
+        # The base has a limit of its own; this one is not to cut what the base can give.
+        limit = min(SPARE * limit, masked.max_tokens or SPARE * limit)
+    return Walks(run.target, run.proposal, editor, limit)

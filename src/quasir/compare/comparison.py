@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from quasir.compare.tokens import Counter, token_counter
 from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.levels import as_rate, check_count
-from quasir.progress import Progress, progress_of
+from quasir.progress import Progress, Report, progress_of
 from quasir.recipes.schema import Recipe
 
 __all__ = ["SAMPLERS", "Comparison", "Row", "Walk", "compare", "cost_of", "seed_of"]
@@ -26,8 +26,9 @@ SAMPLERS = (*METHODS, *WALKS)
 STREAM = 2**32 - 2
 """Which child of the seed resampling and random walks draw with; blocks are numbered from 0."""
 
-Walk: TypeAlias = Callable[[str, Cost, int, int, int], list[Measured]]
-"""From a sampler's name, cost, n, runs and a seed to what was measured, one a run."""
+Walk: TypeAlias = Callable[[str, Cost, int, int, list[Draws], Report], tuple[int, list[Measured]]]
+"""From a sampler's name, its cost, n, a seed, the draws that the chains of each run may start at,
+and what to tell progress, to the samples of a run and what was measured, one a run."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def compare(
     burn_in: int = 1000,
     recipe: Recipe | None = None,
     walk: Walk | None = None,
+    walk_n: int | None = None,
     progress: Progress = False,
 ) -> Comparison:
     """Run samplers over disjoint stretches of stored draws, and measure what they keep.
@@ -124,7 +126,7 @@ def compare(
     ----------
     pool : Draws
     samplers : sequence of str
-        Of `SAMPLERS`; the proposal itself always is a row.
+        Of `SAMPLERS`; the proposal itself is always a row.
     rates : sequence of float
         Samples per proposal; rounded to 1/k for whole k, since a chain keeps one state in k.
     n, runs : int
@@ -134,7 +136,9 @@ def compare(
     recipe : Recipe, optional
         Tells which means are wanted, and how to count tokens for the perplexity.
     walk : callable, optional
-        Runs random walks, which no stored draws can stand for.
+        Runs random walks, whose edits no stored draws can stand for; see `quasir.compare.walks`.
+    walk_n : int, optional
+        Samples of a run of a random walk, where they are to be fewer: each step asks the models.
     progress : bool or callable
 
     Examples
@@ -152,23 +156,44 @@ def compare(
     """
     check_count("n", n)
     check_count("runs", runs)
-    names, costs = _checked(samplers, walk), _costs(rates, burn_in)
-    if not (pool.log_p > -np.inf).any():
+    if walk_n is not None:
+        check_count("walk_n", walk_n)
+    names = _checked(samplers, walk)
+    possible = float((pool.log_p > -np.inf).mean())
+    costs = _costs(rates, burn_in, possible)
+    if not possible:
         raise InputError(
             f"none of the {len(pool):,} draws had P(x) > 0, so no sampler has anything to keep: "
             "use a proposal that reaches the target's support, or draw more."
         )
     shares = plan(pool, costs, names, n, runs)
     count, no_ppl = token_counter(recipe, pool.items)
-    report, done = progress_of(progress, "runs measured"), 0
-    total = sum(share.runs for share in shares) * len(names)
+    tasks = [
+        (share, name, min(share.n, walk_n) if walk_n and name in WALKS else share.n)
+        for share in shares
+        for name in names
+        if share.n
+    ]
+    report, done = progress_of(progress, "samples measured"), 0
+    total = sum(size * share.runs for share, _, size in tasks)
     rows = list(_proposal_row(pool, shares[0], n, count))
-    for share in shares:
-        for name in names:
-            if share.n:
-                rows.append(_row(pool, share, name, count, walk))
-            done += share.runs
-            report(done, total, done)
+    for share, name, size in tasks:
+        before = done
+        if name in WALKS:
+            assert walk is not None
+            rows.append(
+                _walk_row(
+                    pool,
+                    replace(share, n=size),
+                    name,
+                    walk,
+                    lambda found, *_, before=before: report(before + found, total, before + found),
+                )
+            )
+        else:
+            rows.append(_row(pool, share, name, count))
+        done += size * share.runs
+        report(done, total, done)
     return Comparison(
         rows,
         len(pool),
@@ -181,15 +206,17 @@ def compare(
     )
 
 
-def cost_of(rate: float, burn_in: int) -> Cost:
+def cost_of(rate: float, burn_in: int, possible: float = 1.0) -> Cost:
     """Return the whole number of proposals that a rate comes closest to.
+
+    `possible` is the share of draws with P(x) > 0.
 
     Examples
     --------
-    >>> cost_of(0.001, 1000).steps, cost_of(0.3, 1000).steps
-    (1000, 3)
+    >>> cost_of(0.001, 1000).steps, cost_of(0.3, 1000).steps, cost_of(0.3, 1000, 0.04).wait
+    (1000, 3, 24)
     """
-    return Cost(round(1 / as_rate(rate)), burn_in)
+    return Cost(round(1 / as_rate(rate)), burn_in, round(1 / possible) - 1)
 
 
 def seed_of(seed: int, steps: int, run: int) -> int:
@@ -212,10 +239,10 @@ def _checked(samplers: Sequence[str], walk: Walk | None) -> list[str]:
     return names
 
 
-def _costs(rates: Sequence[float], burn_in: int) -> list[Cost]:
+def _costs(rates: Sequence[float], burn_in: int, possible: float) -> list[Cost]:
     if burn_in != 0:
         check_count("burn_in", burn_in)
-    costs = list(dict.fromkeys(cost_of(rate, burn_in) for rate in rates))
+    costs = list(dict.fromkeys(cost_of(rate, burn_in, possible or 1.0) for rate in rates))
     if not costs:
         raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
     return costs
@@ -232,19 +259,21 @@ def _proposal_row(pool: Draws, share: Share, n: int, count: Counter | None) -> I
         yield _gather("proposal", Cost(1, 0), size, measured)
 
 
-def _row(pool: Draws, share: Share, name: str, count: Counter | None, walk: Walk | None) -> Row:
-    if name in WALKS:
-        assert walk is not None
-        seed = seed_of(pool.seed, share.cost.steps, WALKS.index(name))
-        measured = walk(name, share.cost, share.n, share.runs, seed)
-    else:
-        measured = []
-        for run in range(share.runs):
-            stretch = pool.take(share.places(run))
-            seed = seed_of(pool.seed, share.cost.steps, len(WALKS) + run)
-            kept = METHODS[name].keep(stretch, share.n, share.cost, seed)
-            measured.append(_measured(stretch, kept, count))
+def _row(pool: Draws, share: Share, name: str, count: Counter | None) -> Row:
+    measured = []
+    for run in range(share.runs):
+        stretch = pool.take(share.places(run))
+        seed = seed_of(pool.seed, share.cost.steps, len(WALKS) + run)
+        kept = METHODS[name].keep(stretch, share.n, share.cost, seed)
+        measured.append(_measured(stretch, kept, count))
     return _gather(name, share.cost, share.n, measured)
+
+
+def _walk_row(pool: Draws, share: Share, name: str, walk: Walk, report: Report) -> Row:
+    stretches = [pool.take(share.places(run)) for run in range(share.runs)]
+    seed = seed_of(pool.seed, share.cost.steps, WALKS.index(name))
+    n, measured = walk(name, share.cost, share.n, seed, stretches, report)
+    return _gather(name, share.cost, n, measured)
 
 
 def _measured(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:

@@ -1,13 +1,15 @@
 """The samplers that replay stored draws, one interface: which draws of a stretch each keeps.
 
 All are given the same stretch, and a sample costs each about ``steps`` proposals, the inverse of
-the acceptance rate: QRS keeps one draw in so many, a chain one state, a chain that is reset is so
-long, and a pool that is resampled has so many draws a sample (appendices F and G of the paper).
+the acceptance rate: QRS keeps one draw in so many, a chain one state, a chain that is reset takes
+so many with its wait for a start, and a pool that is resampled has so many draws a sample
+(appendices F and G of the paper).
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -21,12 +23,23 @@ from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.samplers.schedule import Schedule
 from quasir.tradeoff import tradeoff
 
-__all__ = ["METHODS", "WALKS", "Cost", "Kept", "Method", "label_of", "proposal", "waits"]
+__all__ = [
+    "DEMANDS",
+    "METHODS",
+    "WALKS",
+    "Cost",
+    "Demand",
+    "Kept",
+    "Method",
+    "label_of",
+    "proposal",
+    "waits",
+]
 
 Places = NDArray[np.intp]
 
 WALKS = ("rwmh", "rwmh-reset")
-"""The samplers that make proposals of their own, which no store has."""
+"""The samplers that only start at stored draws, and propose edits of their own."""
 
 LABELS = {
     "proposal": "proposal",
@@ -41,10 +54,31 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sample costs: proposals each, and those that a chain makes before its first."""
+    """What a sample costs.
+
+    Attributes
+    ----------
+    steps : int
+        Proposals a sample.
+    burn_in : int
+        Proposals that a chain makes before its first.
+    wait : int
+        Draws with P(x) = 0 that come before one with P(x) > 0, on average: a chain starts there.
+
+    Examples
+    --------
+    >>> Cost(100, wait=24).chain, Cost(10, wait=24).chain
+    (76, 1)
+    """
 
     steps: int
     burn_in: int = 1000
+    wait: int = 0
+
+    @property
+    def chain(self) -> int:
+        """States of a chain that is reset: with the wait for its start, it costs ``steps``."""
+        return max(1, self.steps - self.wait)
 
     @property
     def rate(self) -> float:
@@ -74,8 +108,8 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Method:
-    """A sampler that replays draws.
+class Demand:
+    """How many draws a sampler takes.
 
     Attributes
     ----------
@@ -84,12 +118,22 @@ class Method:
         with room for chance.
     most : callable
         From a stretch and the cost to how many samples it gives.
-    keep : callable
-        From a stretch, n, the cost and a seed to what is kept.
     """
 
     need: Callable[[int, Cost, float], int]
     most: Callable[[Draws, Cost], int]
+
+
+@dataclass(frozen=True)
+class Method(Demand):
+    """A sampler that replays draws.
+
+    Attributes
+    ----------
+    keep : callable
+        From a stretch, n, the cost and a seed to what is kept.
+    """
+
     keep: Callable[[Draws, int, Cost, int], Kept]
 
 
@@ -204,9 +248,22 @@ METHODS = {
         lambda cost: Schedule(cost.burn_in, cost.steps),
     ),
     "imh-reset": _chain(
-        lambda n, cost, possible: n * (cost.steps - 1) + waits(n, possible),
-        lambda cost: Schedule(reset=cost.steps),
+        lambda n, cost, possible: n * (cost.chain - 1) + waits(n, possible),
+        lambda cost: Schedule(reset=cost.chain),
     ),
     "sir": Method(_sir_need, _sir_most, _sir),
 }
 """The samplers that replay draws, by the name that the command line has."""
+
+DEMANDS: dict[str, Demand] = {
+    **METHODS,
+    "rwmh": Demand(
+        lambda n, cost, possible: waits(1, possible),
+        lambda stretch, cost: sys.maxsize if (stretch.log_p > -np.inf).any() else 0,
+    ),
+    "rwmh-reset": Demand(
+        lambda n, cost, possible: waits(n, possible),
+        lambda stretch, cost: int((stretch.log_p > -np.inf).sum()),
+    ),
+}
+"""All samplers; a random walk takes a start of the stored draws for each chain."""

@@ -21,8 +21,8 @@ def _sizes(found: Comparison) -> Iterator[str]:
         rate = f"{share.cost.rate:.4g}"
         if share.n:
             yield (
-                f"At {rate}: {share.n:,} samples in {_runs(share.runs)}, not {found.n:,} in "
-                f"{found.runs}: {share.runs * share.length:,} draws give no more."
+                f"At {rate}: {_runs(share.runs)} of {share.n:,} samples, not {found.runs} of "
+                f"{found.n:,}: each takes {share.length:,} draws."
             )
         else:
             yield (
@@ -32,7 +32,7 @@ def _sizes(found: Comparison) -> Iterator[str]:
     if small:
         yield (
             f"The pool has {found.pool:,} draws; all that was asked for takes about "
-            f"{sum(share.wanted for share in found.shares):,} (`quasir draw RUN --draws ...`)."
+            f"{max(share.wanted for share in small):,} (`quasir draw RUN --draws ...`)."
         )
     if len({row.n for row in found.rows}) > 1:
         yield (
@@ -40,9 +40,9 @@ def _sizes(found: Comparison) -> Iterator[str]:
             "same n."
         )
     yield (
-        "Mean ± standard deviation over the runs. Samplers at one rate share a run's stretch of "
-        "draws; runs and rates share none. The proposal's row is of the first n draws of the first "
-        "rate's stretches."
+        "Mean ± standard deviation over the runs. The samplers at one rate share the draws of a "
+        "run, and its runs share none; each rate has the whole pool. The proposal's row is of the "
+        "first n draws of each of the first rate's runs."
     )
 
 
@@ -51,6 +51,7 @@ def _columns(found: Comparison) -> Iterator[str]:
         "AR is the rate asked for; draws/sample is what a sample did cost, with burn-in and the "
         "wait for a draw with P(x) > 0 that a chain can start at."
     )
+    yield from _waits(found)
     if any(name in found.boolean for name in found.wanted):
         yield "In brackets behind a feature: the mean that the recipe wants."
     if found.no_ppl:
@@ -76,6 +77,18 @@ def _columns(found: Comparison) -> Iterator[str]:
         yield f"Self-BLEU-{BLEU} is over words, in per cent."
     else:
         yield f"Self-BLEU-{BLEU} is not given: it is of texts, two or more."
+
+
+def _waits(found: Comparison) -> Iterator[str]:
+    reset = [row for row in found.rows if row.sampler.endswith("-reset") and row.cost.wait]
+    if reset:
+        chains = {row.cost.steps: row.cost.chain for row in reset}
+        lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
+        yield (
+            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset pays for "
+            f"its wait with steps, to cost no more than other samplers: it has {lengths} proposals "
+            "a sample."
+        )
 
 
 def _unknown(found: Comparison) -> Iterator[str]:

@@ -45,7 +45,6 @@ def as_json(found: Comparison, spread: Variance) -> dict[str, Any]:
         "stretches": [
             {
                 "rate": share.cost.rate,
-                "start": share.start,
                 "length": share.length,
                 "runs": share.runs,
                 "n": share.n,
