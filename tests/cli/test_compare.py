@@ -6,16 +6,30 @@ import shutil
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import quasir as qr
+from quasir.cli.main import app
 from quasir.compare import compare
 from quasir.compare.comparison import seed_of
 from quasir.compare.table import samplers_markdown
-from tests.cli.helpers import LETTERS, quasir
+from tests.cli.helpers import LETTERS
+from tests.cli.helpers import quasir as started
 
 FILES = {"samplers.csv", "samplers.md", "samplers.png", "is_variance.csv", "is_variance.md"}
 SMALL = ("--rates", "0.1,0.05", "-n", 20, "--runs", 3, "--burn-in", 50)
 NAMES = ["qrs", "imh", "imh-reset", "sir"]
+
+
+def quasir(*arguments, code=0):
+    """Run the command in this process, where torch is loaded once; return stdout and stderr."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "80"})
+    error = result.exception
+    if isinstance(error, qr.QuasirError):
+        assert code == 1, error
+        return result.stdout, f"{result.stderr}{error}"
+    assert result.exit_code == code, f"{result.output}\n{error!r}"
+    return result.stdout, result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +37,7 @@ def letters(tmp_path_factory):
     """Return the folder of a run that the comparison itself has drawn, and what it printed."""
     folder = tmp_path_factory.mktemp("letters")
     (folder / "letters.yaml").write_text(LETTERS)
-    out, err = quasir(
+    out, err = started(
         "compare",
         folder / "letters.yaml",
         "--out",
@@ -83,13 +97,12 @@ def test_runs_and_n_are_lowered_where_the_draws_are_few(letters):
     # 3 stretches of 1,333 are the most that leave ten samples behind a burn-in of 1,000.
     assert (told["rows"][0]["n"], told["rows"][0]["runs"]) == (told["stretches"][0]["n"], 3)
     assert 10 <= told["stretches"][0]["n"] < 40
-    assert any("not 5,000 in 10" in note for note in told["notes"])
+    assert any("not 10 of 5,000" in note for note in told["notes"])
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (("--samplers", "qrs,rwmh"), 1, "give --editor NAME"),
         (("--samplers", "rwmh", "--editor", "x"), 1, "the base of this run is none"),
         (("--samplers", "qrs,gibbs"), 1, "no sampler is called 'gibbs'"),
         (("--rates", "0.1,often"), 1, "a rate is 'often'"),
@@ -178,24 +191,35 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
     )
     editor = qr.text.MaskedLM(str(tiny / "masked"), base=lm, device="cpu")
     warm = lm.varied(temperature=1.5)
-    seed = seed_of(0, 5, 1)
-    chain = qr.RWMH(target, warm, editor, reset=5).sample(36, seed)
-    texts = list(chain.items)
-    ppl = [qr.metrics.perplexity(texts[run::3], lm) for run in range(3)]
+    # Chains start at the draws of the pool that are possible, each run at its own.
+    draws, (stretch,) = qr.Draws.load(tiny / "run"), told["stretches"]
+    length = stretch["length"]
+    possible = draws.log_p > -np.inf
+    places = [run * length + np.flatnonzero(possible[run * length :])[:12] for run in range(3)]
+    texts = qr.text.Texts(draws.items.ids, draws.items.offsets, lm.tokenizer)
+    pool = qr.Draws(draws.log_p, draws.log_q, draws.log_u, texts)
+    # One draw in so many is possible, and a chain's wait counts as its steps.
+    length_of_chain = max(1, 5 - round(1 / possible.mean()) + 1)
+    sampler = qr.RWMH(target, warm, editor, reset=length_of_chain)
+    chain = sampler.sample(36, seed_of(0, 5, 1), starts=pool.take(np.stack(places, 1).ravel()))
+    found = list(chain.items)
+    ppl = [qr.metrics.perplexity(found[run::3], lm) for run in range(3)]
     assert rows["rwmh-reset"]["ppl"] == pytest.approx(np.mean(ppl), rel=1e-5)
     assert rows["rwmh-reset"]["ppl_sd"] == pytest.approx(np.std(ppl, ddof=1), rel=1e-4)
-    assert rows["rwmh-reset"]["draws_a_sample"] == pytest.approx(chain.proposals / 36)
+    waited = np.mean([places[run][-1] + 1 - run * length for run in range(3)])
+    assert rows["rwmh-reset"]["draws_a_sample"] == pytest.approx(waited / 12 + length_of_chain - 1)
     for name in ("rwmh", "rwmh-reset"):
         assert rows[name]["moment:b"] == 1.0
         assert rows[name]["tvd"] == rows[name]["kl"] == "unknown"
-    long = qr.RWMH(target, warm, editor, burn_in=15, thin=5, chains=3).sample(36, seed_of(0, 5, 0))
+    sampler = qr.RWMH(target, warm, editor, burn_in=15, thin=5, chains=3)
+    starts = pool.take(np.array([at[0] for at in places]))
+    long = sampler.sample(36, seed_of(0, 5, 0), starts=starts)
     unique = [len(set(list(long.items)[run::3])) / 12 for run in range(3)]
     assert rows["rwmh"]["unique"] == pytest.approx(np.mean(unique))
     # The stored log_base, without a model, is the perplexity that the model gives.
-    draws, (stretch,) = qr.Draws.load(tiny / "run"), told["stretches"]
     expected = []
     for run in range(3):
-        first = stretch["start"] + run * stretch["length"]
+        first = run * length
         part = draws.take(np.arange(first, first + 60))
         best = np.sort(np.argsort(-part.log_alpha)[:12])
         expected.append(qr.metrics.perplexity([part.items[i] for i in best], lm))
@@ -216,3 +240,32 @@ def test_no_model_is_loaded_where_the_draws_are_there(tiny):
         assert any("PPL of proposal is not given" in note for note in json.loads(out)["notes"])
     finally:
         shutil.move(tiny / "kept", tiny / "causal")
+
+
+def test_an_editor_of_other_tokens_edits_the_text(tiny):
+    """The ids of the store are the proposal's: read as the editor's they would be other words."""
+    from tests.text.tiny import masked, masked_tokenizer, tokenizer
+
+    own = masked_tokenizer(tokenizer(("x", "c", "b", "a")), ("a", "b", "c"))
+    masked("bert", len(own), own.pad_token_id).save_pretrained(tiny / "other")
+    own.save_pretrained(tiny / "other")
+    run = tiny / "other-run"
+    out, err = quasir(
+        *("compare", tiny / "r.yaml", "--out", run, "--editor", tiny / "other"),
+        *("--samplers", "rwmh,rwmh-reset", "--rates", "0.2", "-n", 12, "--walk-n", 7),
+        *("--runs", 3, "--burn-in", 5, "--json"),
+    )
+    assert "has other tokens than the base" in err
+    walks = json.loads(out)["rows"][1:]
+    assert [row["n"] for row in walks] == [7, 7]
+    for row in walks:
+        assert row["moment:b"] == 1.0
+        assert row["ppl"] > 1
+
+
+def test_random_walks_need_an_editor(tiny):
+    _, err = quasir(
+        *("compare", tiny / "r.yaml", "--out", tiny / "none", "--samplers", "qrs,rwmh"), code=1
+    )
+    assert "give --editor NAME" in err
+    assert not (tiny / "none").exists()

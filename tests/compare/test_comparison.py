@@ -77,6 +77,8 @@ def test_every_number_is_that_of_its_samples(found, sampler, steps):
         expected["long"].append(sum(map(len, texts)) / 100)
         expected["unique"].append(len(set(texts)) / 100)
         expected["bleu"].append(qr.metrics.self_bleu(texts, 5))
+        if sampler not in ("proposal", "qrs"):
+            continue
         curve = qr.tradeoff(stretch)
         if sampler == "qrs":
             beta = np.sort(stretch.log_alpha[: 100 * steps])[-101]
@@ -199,21 +201,39 @@ def test_a_rate_is_one_in_a_whole_number():
 
 
 def test_random_walks_are_handed_what_they_need():
-    asked = []
+    asked, told = [], []
+    pool = letters(4000)
 
-    def walk(name, cost, n, runs, seed):
+    def walk(name, cost, n, seed, stretches, report):
         from quasir.compare.measures import measure
 
-        asked.append((name, cost.steps, n, runs, seed))
-        return [measure(["a", "b"], {"vowel": np.array([True, False])}, 7, 3.0)] * runs
+        asked.append((name, cost.steps, n, len(stretches), seed))
+        for run, stretch in enumerate(stretches):
+            first = run * len(stretch)
+            np.testing.assert_array_equal(stretch.log_u, pool.log_u[first : first + len(stretch)])
+        report(5, n * len(stretches), 7)
+        return n - 1, [measure(["a", "b"], {"vowel": np.array([True, False])}, 7, 3.0)] * 3
 
-    found = compare(letters(4000), ["rwmh", "rwmh-reset"], [0.1, 0.5], n=30, runs=3, walk=walk)
+    found = compare(
+        pool,
+        ["qrs", "rwmh", "rwmh-reset"],
+        [0.1, 0.5],
+        n=30,
+        runs=3,
+        walk=walk,
+        walk_n=20,
+        progress=lambda done, total, _: told.append((done, total)),
+    )
     assert [call[:4] for call in asked] == [
-        ("rwmh", 10, 30, 3),
-        ("rwmh-reset", 10, 30, 3),
-        ("rwmh", 2, 30, 3),
-        ("rwmh-reset", 2, 30, 3),
+        ("rwmh", 10, 20, 3),
+        ("rwmh-reset", 10, 20, 3),
+        ("rwmh", 2, 20, 3),
+        ("rwmh-reset", 2, 20, 3),
     ]
     assert len({call[4] for call in asked}) == 4
-    assert row_of(found, "rwmh", 0.5).cells["ppl"].runs.mean == 3.0
-    assert row_of(found, "rwmh", 0.5).method == "RWMH-2"
+    row = row_of(found, "rwmh", 0.5)
+    assert row.cells["ppl"].runs.mean == 3.0
+    assert (row.method, row.n, row.runs) == ("RWMH-2", 19, 3)
+    assert row_of(found, "qrs", 0.5).n == 30
+    # Samples: 90 of QRS, and 60 of each walk, which tells of 5 on its way.
+    assert told == [(done, 420) for done in (90, 95, 150, 155, 210, 300, 305, 360, 365, 420)]

@@ -70,7 +70,7 @@ def compare(
     """
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     levels = [_rate(rate) for rate in rates.split(",") if rate.strip()]
-    folder = folder_of(recipe, out)
+    folder = _folder(recipe, out)
     read = recipe_of(recipe, folder, draws, seed)
     masked = _editor(names, editor, read)
     with locked(folder):
@@ -100,6 +100,12 @@ def compare(
         width = min(WIDTH, max(80, shutil.get_terminal_size((WIDTH, 24)).columns))
         print(samplers_markdown(found, f"Samplers at equal cost: {folder.name}", width), end="")
     say(f"written: {', '.join(map(str, written.values()))}")
+
+
+def _folder(recipe: str, out: Path | None) -> Path:
+    """Return the folder of a run; draws that were saved from Python have no recipe, but are one."""
+    saved = Path(recipe)
+    return saved if out is None and (saved / MANIFEST).is_file() else folder_of(recipe, out)
 
 
 def recipe_of(recipe: str, folder: Path, draws: int | None, seed: int | None) -> Recipe | None:
