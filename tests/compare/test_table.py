@@ -59,7 +59,7 @@ def test_the_figure_has_a_panel_for_each_quantity_and_a_point_for_each_row(found
         "long",
         "% unique",
         "Self-BLEU-5, words (%)",
-        "TVD to the target, where known",
+        "TVD to p, where known",
     ]
     unique = figure.axes[labels.index("% unique")]
     drawn = {c.get_label(): c.lines[0].get_xydata() for c in unique.containers}

@@ -74,6 +74,29 @@ def test_draws_lie_above_every_beta():
             assert (pool.log_ratio > level).sum() >= ABOVE * 10
 
 
+def test_few_draws_with_large_ratios_have_betas_too():
+    """One draw in 100 has a ratio of 9, the others of about 1: 30 of 3,000 are fewer than 200."""
+    target = qr.Table({"a": 0.09, "b": 0.91})
+    proposal = qr.Table({"a": 0.01, "b": 0.99})
+    pool = qr.draw(target, proposal, 3000, seed=0)
+    levels = betas_of(pool, 10)
+    assert len(np.unique(levels)) == BETAS
+    above = (pool.log_ratio > levels[-1]).sum()
+    assert 10 < above < 60
+    table = variance(pool)
+    assert table.above == above / 10
+    assert any(note.startswith("! That is fewer than 20") for note in table.notes())
+    assert not any(note.startswith("!") for note in variance(poissons(20_000)).notes())
+
+
+def test_where_all_ratios_are_equal_only_the_rate_moves():
+    pool = qr.draw(qr.Table({"a": 1}), qr.Table({"a": 1, "b": 3}), 4000, seed=0)
+    table = variance(pool)
+    rates = [spread.cell.runs.mean for spread in table.spreads if spread.quantity == "AR"]
+    share = float((pool.log_p > -np.inf).mean())
+    np.testing.assert_allclose(rates, [share / 2**k for k in range(BETAS)])
+
+
 def test_scaling_by_e_to_the_800_changes_no_spread():
     plain = poissons(10_000)
     far = qr.Draws(plain.log_p - 800, plain.log_q, plain.log_u)

@@ -99,7 +99,7 @@ def compare(
         # A terminal's own width, where it is of the usual ones.
         width = min(WIDTH, max(80, shutil.get_terminal_size((WIDTH, 24)).columns))
         print(samplers_markdown(found, f"Samplers at equal cost: {folder.name}", width), end="")
-    say(f"written: {', '.join(map(str, written.values()))}")
+    say(f"written: {len(written)} files in {folder / 'compare'}")
 
 
 def _folder(recipe: str, out: Path | None) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from quasir.compare.comparison import Comparison
 from quasir.compare.measures import BLEU, MOMENT
 from quasir.report.plots import COLOURS
@@ -43,7 +45,7 @@ def plot_comparison(found: Comparison) -> Figure:
         ("unique", "% unique", 100.0),
         ("self_bleu", f"Self-BLEU-{BLEU}, words (%)", 100.0),
         ("ppl", "PPL under the base", 1.0),
-        ("tvd", "TVD to the target, where known", 1.0),
+        ("tvd", "TVD to p, where known", 1.0),
     ]
     panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
     down = -(-len(panels) // ACROSS)
@@ -57,6 +59,8 @@ def plot_comparison(found: Comparison) -> Figure:
         ax.set_xlabel("Samples per proposal")
         ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.25)
+        # Bars may reach below 0, where nothing can be.
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], -5.0 if scale == 100 else -np.inf))
         wanted = found.wanted.get(quantity.removeprefix(MOMENT))
         if quantity.startswith(MOMENT) and wanted is not None:
             ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")

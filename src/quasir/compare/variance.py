@@ -56,11 +56,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class Variance:
-    """The table: spreads at each beta, from `runs` runs of `draws` draws each."""
+    """The table: spreads at each beta, from `runs` runs of `draws` draws each.
+
+    `above` draws of a run lie above the largest beta, on average.
+    """
 
     spreads: list[Spread]
     runs: int
     draws: int
+    above: float
 
     def markdown(self, title: str) -> str:
         """Return the table as Markdown."""
@@ -91,8 +95,13 @@ class Variance:
             f"to {100 * share:.0f} %, so that sd/se is mostly within {1 - 2 * share:.2g} and "
             f"{1 + 2 * share:.2g} where the claim is right.",
             "log Z has the relative error of Z. The betas are evenly spaced in log, from where AR "
-            f"begins to fall, and {ABOVE} draws of a run or more lie above each.",
+            f"begins to fall; above the largest lie {self.above:.4g} draws of a run, on average.",
         ]
+        if self.above < ABOVE:
+            notes.append(
+                f"! That is fewer than {ABOVE}: at large betas TVD and KL rest on few draws, and "
+                "their errors may be larger than is claimed. Draw more."
+            )
         if any(spread.cell.unseen for spread in self.spreads):
             notes.append(
                 "No se is claimed where in some runs no draw lies above beta, so that TVD and KL "
@@ -127,18 +136,23 @@ def variance(pool: Draws, runs: int = RUNS, log_betas: Sequence[float] | None = 
         for quantity in ("AR", "TVD", "KL", *(f"moment:{name}" for name in pool.features)):
             estimates = [_estimates(curve, quantity)[i] for curve in curves]
             spreads.append(Spread(float(level), quantity, _cell(estimates)))
-    return Variance(spreads, runs, length)
+    above = float((pool.log_ratio > levels[-1]).sum()) / runs
+    return Variance(spreads, runs, length, above)
 
 
 def betas_of(pool: Draws, runs: int) -> Array:
     """Return five log betas: from where AR begins to fall to where few draws of a run are above."""
     bare = Draws(pool.log_p, pool.log_q, pool.log_u)
-    grid = tradeoff(bare).log_betas
+    first = float(tradeoff(bare).log_betas[0])
     ratios = np.sort(pool.log_ratio)
     ratios = ratios[ratios > -np.inf]
-    top = float(ratios[-min(ABOVE * runs, len(ratios))]) if len(ratios) else float(grid[-1])
-    # The last is left out: there, the largest ratios may all be equal to it, and none above.
-    return np.linspace(grid[0], max(top, grid[0]), BETAS + 1)[:-1]
+    for above in (ABOVE * runs, runs, 1):
+        top = float(ratios[-min(above, len(ratios))]) if len(ratios) else first
+        if top > first:
+            # The last is left out: there, the largest ratios may all be equal to it, none above.
+            return np.linspace(first, top, BETAS + 1)[:-1]
+    # All ratios are equal: every p_beta is p, and beta moves AR alone.
+    return first + np.log(2.0) * np.arange(BETAS)
 
 
 def _estimates(curve: Curve, quantity: str) -> Estimate:
