@@ -152,7 +152,7 @@ def betas_of(pool: Draws, runs: int) -> Array:
             # The last is left out: there, the largest ratios may all be equal to it, none above.
             return np.linspace(first, top, BETAS + 1)[:-1]
     # All ratios are equal: every p_beta is p, and beta moves AR alone.
-    return first + np.log(2.0) * np.arange(BETAS)
+    return np.linspace(first, first + (BETAS - 1) * math.log(2), BETAS)
 
 
 def _estimates(curve: Curve, quantity: str) -> Estimate:
