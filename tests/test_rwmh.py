@@ -162,3 +162,34 @@ def test_wrong_editors_are_refused():
         RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3, boost={"two": 0.1})
     with pytest.raises(qr.ScoreError, match="sum to 1"):
         RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3).sample(1, seed=0)
+
+
+class Silent:
+    """A proposal that must not be asked."""
+
+    def sample(self, n, rng):
+        raise AssertionError
+
+    def log_prob(self, items):
+        raise AssertionError
+
+
+def test_chains_start_at_stored_draws():
+    """On draws of the same seed they are those of live ones, and the proposal is not asked."""
+    draws = qr.draw(TARGET, PROPOSAL, 3000, seed=2)
+    for schedule in ({"reset": 7}, {"chains": 9, "thin": 4}):
+        live = sampler(**schedule).sample(45, seed=2)
+        stored = sampler(proposal=Silent(), **schedule).sample(45, seed=2, starts=draws)
+        assert list(stored.items) == list(live.items)
+        assert stored.proposals == live.proposals
+    later = sampler(reset=7).sample(45, seed=2, starts=draws.take(np.arange(500, 3000)))
+    assert list(later.items) != list(sampler(reset=7).sample(45, seed=2).items)
+
+
+def test_too_few_stored_draws_to_start_at_are_refused():
+    draws = qr.draw(TARGET, PROPOSAL, 40, seed=2)
+    possible = int((draws.log_p > -np.inf).sum())
+    assert possible < 40
+    assert len(sampler(reset=2).sample(possible, seed=2, starts=draws)) == possible
+    with pytest.raises(qr.InputError, match=f"stored draws hold {possible} "):
+        sampler(reset=2).sample(possible + 1, seed=2, starts=draws)

@@ -144,6 +144,35 @@ def test_incremental_keeps_the_top_fraction_by_alpha():
     np.testing.assert_array_equal(samples.items, draws.items[draws.accepted(samples.beta)])
 
 
+@pytest.mark.parametrize(("n", "rate"), [(300, 0.1), (1, 0.5), (700, 1 / 3)])
+def test_incremental_replays_stored_draws(n, rate):
+    sampler = qr.IncrementalQRS(TARGET, PROPOSAL, rate)
+    draws = qr.draw(TARGET, PROPOSAL, 5000, seed=6)
+    stored, live = sampler.replay(draws, n), sampler.sample(n, seed=6)
+    np.testing.assert_array_equal(stored.items, live.items)
+    assert stored.log_beta == live.log_beta
+    assert stored.proposals == live.proposals
+    every = sampler.replay(draws)
+    assert len(every) == math.floor(5000 * rate)
+    assert every.proposals == 5000
+    with pytest.raises(qr.BudgetExceeded) as error:
+        sampler.replay(draws, math.ceil(5001 * rate))
+    assert len(error.value.samples) > 0
+
+
+def test_incremental_goes_on_where_the_rate_is_out_of_reach():
+    target, proposal = qr.Table({"a": 1.0}), qr.Table({"a": 0.2, "b": 0.8})
+    sampler = qr.IncrementalQRS(target, proposal, 0.5)
+    draws = qr.draw(target, proposal, 4096, seed=1)
+    stored, live = sampler.replay(draws, 300), sampler.sample(300, seed=1)
+    assert stored.proposals == live.proposals > 600
+    assert stored.log_beta == -math.inf
+    assert "out of reach" in stored.doubts[0]
+    assert len(sampler.replay(draws)) == (draws.log_p > -np.inf).sum()
+    with pytest.raises(qr.BudgetExceeded):
+        sampler.replay(draws, 1500)
+
+
 def test_incremental_holds_no_more_than_twice_n():
     from quasir.samplers.incremental import _Best
 

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 END_OF_TEXT = "<|endoftext|>"
 IGNORED_LABEL = -100
+HELD_OUT_SHARE = 0.03
 # Batches of texts of about one length waste little on padding; 16 batches are sorted at a time.
 _BATCHES_SORTED_TOGETHER = 16
 
@@ -102,3 +103,11 @@ def batch_order(sizes: np.ndarray, batch: int, seed: int, first: int = 0) -> Ite
             order[start : start + len(group)] = group[np.argsort(sizes[group], kind="stable")]
         yield from order.reshape(batches, batch)[rng.permutation(batches)][skip:]
         epoch, skip = epoch + 1, 0
+
+
+def data_and_licence(texts: int, held_out: int, more: str = "") -> str:
+    """Return what the card of a model says of the texts it was trained on; `more` stands behind."""
+    return f"""{texts:,} English biographies, one a line, from Wikipedia (CC BY-SA),
+gathered from public research repositories; the texts themselves are not part of quasir. The weights
+are shared under the same licence, CC BY-SA, unlike quasir's code (Apache-2.0). {held_out:,}
+texts ({100 * HELD_OUT_SHARE:.0f} %, by a hash of their opening words) were held out.{more}"""

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from biographies import HELD_OUT_SHARE, Options, held_out_loss
-from corpus import encode, read_texts, split_held_out
+from biographies import Options, held_out_loss
+from corpus import HELD_OUT_SHARE, data_and_licence, encode, read_texts, split_held_out
 from sampling import sample_tokens
+from trainer import command_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from quasir.text.memory import keep_freed_memory
@@ -89,13 +90,9 @@ def word_row(word: str, hits: int, count: int) -> str:
 
 def training_command(options: dict[str, Any]) -> str:
     """Return the command that repeats the run; options at their default are left out."""
-    changed = {k: v for k, v in options.items() if v != getattr(Options(), k)}
-    extra = "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed.items())
     general = " --general general.txt.gz" if options["general_steps"] else ""
-    return (
-        f"python training/biographies.py --data biographies.txt.gz{general} \\\n"
-        f"    --run runs/biographies --export src/quasir/text/models/biographies{extra}"
-    )
+    data = f"--data biographies.txt.gz{general}"
+    return command_of("biographies.py", "biographies", options, Options(), data)
 
 
 def draw_block(folder: Path, block: int, new_tokens: int, seed: int) -> list[tuple[str, int]]:
@@ -173,10 +170,7 @@ All numbers on this card come from `training/model_card.py`:
 
 ## Data and licence
 
-{len(training) + len(held_out):,} English biographies, one a line, from Wikipedia (CC BY-SA),
-gathered from public research repositories; the texts themselves are not part of quasir. The weights
-are shared under the same licence, CC BY-SA, unlike quasir's code (Apache-2.0). {len(held_out):,}
-texts ({100 * HELD_OUT_SHARE:.0f} %, by a hash of their opening words) were held out.{general}
+{data_and_licence(len(training) + len(held_out), len(held_out), general)}
 
 The model repeats whom Wikipedia writes about, and how, with its imbalances: see the base rates.
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from quasir import __version__
+from quasir.cli.compare import compare
 from quasir.cli.draw import draw
 from quasir.cli.progress import say
 from quasir.cli.recipes import recipes
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 an error; 2 a wrong command line or recipe; 130 stopped by hand.",
 )
-for command in (run, draw, tradeoff, sample, report, tune, recipes):
+for command in (run, draw, tradeoff, sample, report, tune, compare, recipes):
     app.command()(command)
 
 

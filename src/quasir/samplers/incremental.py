@@ -76,7 +76,7 @@ class IncrementalQRS:
         check_count("n", n)
         if max_proposals is not None:
             check_count("max_proposals", max_proposals)
-        enough = max(n, math.floor(n / self.acceptance_rate * (1 + 1e-12)))
+        enough = self._enough(n)
         budget = math.inf if max_proposals is None else max_proposals
         root, best, report = root_seed(seed), _Best(n + 1), progress_of(progress, "kept")
         block = 0
@@ -99,6 +99,34 @@ class IncrementalQRS:
             report(min(best.possible, n), n, best.proposals)
             warn_if_hopeless(min(best.possible, n), n, best.proposals)
         return self._samples(best, n)
+
+    def replay(self, draws: Draws, n: int | None = None) -> Samples:
+        """Return the samples among stored draws: n from the first n/acceptance_rate, or all.
+
+        They are those that `sample` gives on draws of the same seed.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the draws are too few for n; its ``samples`` holds those that they give.
+        """
+        if n is not None:
+            check_count("n", n)
+        most = max(1, math.floor(len(draws) * self.acceptance_rate * (1 + 1e-12)))
+        wanted = most if n is None else n
+        enough = len(draws) if n is None else self._enough(n)
+        best = _Best(wanted + 1)
+        best.add(draws.take(np.arange(min(enough, len(draws)))), None)
+        if best.possible < wanted and enough < len(draws):
+            best.add(draws.take(np.arange(enough, len(draws))), wanted)
+        samples = self._samples(best, wanted)
+        if n is not None and (len(samples) < n or len(draws) < enough):
+            raise out_of_budget(samples, n, len(draws))
+        return samples
+
+    def _enough(self, n: int) -> int:
+        """Return how many proposals n samples are the best of."""
+        return max(n, math.floor(n / self.acceptance_rate * (1 + 1e-12)))
 
     def _samples(self, best: _Best, n: int) -> Samples:
         draws, log_beta = best.split(n)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.blocks import BLOCK, root_seed, walk_rng
-from quasir.draws import draw_blocks
+from quasir.draws import Draws, draw_blocks
+from quasir.errors import InputError
 from quasir.items import take
 from quasir.progress import Report
 from quasir.samplers.approximate import Chain, ran_out, stuck
@@ -78,6 +79,8 @@ class Local:
     chains : int
         Chains that go on side by side and give the samples in turn; with a reset, each sample
         has its own.
+    stored : Draws, optional
+        Draws of the proposal to start at, instead of fresh ones.
 
     Notes
     -----
@@ -92,6 +95,7 @@ class Local:
     starts: Starts
     schedule: Schedule
     chains: int
+    stored: Draws | None = None
     proposals: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
     moves: int = field(default=0, init=False)
@@ -114,14 +118,17 @@ class Local:
             states, log_p = self._begin(chains, root, budget)
             for first in range(0, chains, at_once):
                 group = range(first, min(first + at_once, chains))
-                self._walk(states[first:], log_p[first:], group, chains, n, root, budget, found)
-                report(len(found), n, self.proposals)
+                self._walk(
+                    states[first:], log_p[first:], group, chains, n, root, budget, found, report
+                )
         except _OutOfBudget:
             raise ran_out(self._chain(found, decode), n, "proposals") from None
         return self._chain(found, decode)
 
     def _begin(self, chains: int, root: int, budget: int | None) -> tuple[list[Any], Array]:
         """Return the first states that are possible among the proposal's draws."""
+        if self.stored is not None:
+            return self._begin_stored(self.stored, chains)
         states: list[Any] = []
         log_p: list[float] = []
         block = 0
@@ -151,6 +158,28 @@ class Local:
                 warn_if_hopeless(0, chains, self.proposals)
         return states, np.array(log_p, dtype=np.float64)
 
+    def _begin_stored(self, stored: Draws, chains: int) -> tuple[list[Any], Array]:
+        """Return the first states that are possible among stored draws."""
+        states: list[Any] = []
+        log_p: list[float] = []
+        possible = np.flatnonzero(stored.log_p > -np.inf)
+        while len(states) < chains:
+            places, possible = np.split(possible, [min(chains - len(states), len(possible))])
+            if not len(places):
+                raise InputError(
+                    f"{chains:,} chains want a start each, but the {len(stored):,} stored draws "
+                    f"hold {len(states):,} that a chain can start at: give more, or ask for fewer "
+                    "samples."
+                )
+            for place, state, value in zip(
+                places, *self.starts(take(stored.items, places)), strict=True
+            ):
+                if value > -np.inf:
+                    states.append(state)
+                    log_p.append(float(value))
+                    self.proposals = int(place) + 1
+        return states, np.array(log_p, dtype=np.float64)
+
     def _walk(
         self,
         states: States,
@@ -161,6 +190,7 @@ class Local:
         root: int,
         budget: int | None,
         found: dict[int, tuple[Any, float]],
+        report: Report,
     ) -> None:
         """Run a group of chains until each has given its samples: numbers c, c + chains, ..."""
         wanted = np.array([len(range(c, n, chains)) for c in group])
@@ -188,6 +218,7 @@ class Local:
                 longest = max(longest, int(stay.max()))
             for c, state, value in zip(group, states, log_p, strict=False):
                 found[sample * chains + c] = state, float(value)
+            report(len(found), n, self.proposals)
         if self.schedule.reset is None and not self.doubts:
             self.doubts = stuck(longest, step)
 

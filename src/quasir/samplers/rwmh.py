@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.draws import Draws
 from quasir.errors import InputError, ScoreError
 from quasir.items import as_items
 from quasir.levels import check_count, number
@@ -127,6 +128,7 @@ class RWMH:
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
+        starts: Draws | None = None,
     ) -> Chain:
         """Return n samples.
 
@@ -140,6 +142,9 @@ class RWMH:
         batch_size : int, optional
             How many chains are stepped at once; changes no sample.
         progress : bool or callable
+        starts : Draws, optional
+            Stored draws of the proposal: chain c starts at the c-th of them with P(x) > 0, and
+            the proposal is not asked.
 
         Raises
         ------
@@ -150,7 +155,14 @@ class RWMH:
             if value is not None or name == "n":
                 check_count(name, value)
         local = Local(
-            self.target, self.proposal, self.step, 4, self.starts, self.schedule, self.chains
+            self.target,
+            self.proposal,
+            self.step,
+            4,
+            self.starts,
+            self.schedule,
+            self.chains,
+            starts,
         )
         report = progress_of(progress, "found")
         return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)

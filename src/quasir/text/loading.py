@@ -16,10 +16,12 @@ from transformers.activations import NewGELUActivation
 
 from quasir.errors import InputError
 
-__all__ = ["BUILT_IN", "load", "named_or_given"]
+__all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given"]
 
+MODELS = Path(__file__).parent / "models"
 BUILT_IN = {
-    f"quasir/{path.name}": path for path in sorted((Path(__file__).parent / "models").iterdir())
+    f"quasir/{weights.parent.name}": weights.parent
+    for weights in sorted(MODELS.glob("*/*.safetensors"))
 }
 """Models and adapters that come with the package, by name."""
 
@@ -56,8 +58,7 @@ def load(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
-    where = BUILT_IN.get(name, Path(name))
-    source = str(where) if where.is_dir() else name
+    where, source = _place(name)
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
@@ -85,6 +86,23 @@ def load(
                 "this model."
             ) from error
     return with_fused_gelu(model).to(device or default_device()).eval(), tokenizer
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> Any:
+    """Return a model's tokenizer alone; no weights are read."""
+    _, source = _place(name)
+    try:
+        return AutoTokenizer.from_pretrained(source, revision=revision)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the tokenizer of {name!r} could not be loaded ({str(error).splitlines()[0]})."
+        ) from error
+
+
+def _place(name: str) -> tuple[Path, str]:
+    """Return the folder that a name would have here, and what to load: that folder, or the name."""
+    where = BUILT_IN.get(name, Path(name))
+    return where, str(where) if where.is_dir() else name
 
 
 def with_fused_gelu(model: Any) -> Any:

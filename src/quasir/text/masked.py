@@ -134,13 +134,18 @@ class MaskedLM:
             answer[part] = logits.log_softmax(dim=-1).cpu().numpy()
         return answer
 
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens that a sequence may have, or None where the model sets no limit."""
+        positions: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        return None if positions is None else positions - len(self._before) - len(self._after)
+
     def _check_length(self, longest: int) -> None:
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        if limit is not None and longest > limit:
-            frame = len(self._before) + len(self._after)
+        limit, frame = self.max_tokens, len(self._before) + len(self._after)
+        if limit is not None and longest - frame > limit:
             raise InputError(
                 f"a sequence of {longest - frame} tokens, with {frame} special ones, is more than "
-                f"the {limit} positions of this model: keep max_tokens to {limit - frame}."
+                f"the {limit + frame} positions of this model: keep max_tokens to {limit}."
             )
 
     def _framed(self, tokens: Tokens) -> list[int]:

@@ -1,0 +1,115 @@
+"""What samplers give at a cost, as a figure (`fig:qrs_vs_imh` of the paper)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quasir.compare.comparison import Comparison
+from quasir.compare.measures import BLEU, MOMENT
+from quasir.report.plots import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_comparison"]
+
+ACROSS = 3
+"""Panels in a row."""
+MARKERS = "osD^vP"
+APART = 1.05
+"""Neighbours at one rate stand this factor apart, so that their bars can be told apart."""
+NAMES = {
+    "qrs": "QRS",
+    "imh": "IMH",
+    "imh-reset": "IMH-reset",
+    "sir": "SIR",
+    "rwmh": "RWMH",
+    "rwmh-reset": "RWMH-reset",
+}
+
+
+def plot_comparison(found: Comparison) -> Figure:
+    """Draw each quantity against samples per proposal, with the standard deviation over runs."""
+    from matplotlib.figure import Figure
+
+    panels = [
+        (MOMENT + name, f"{'% ' * boolean}{name}", 100.0 if boolean else 1.0)
+        for name, boolean in found.boolean.items()
+    ]
+    panels += [
+        ("unique", "% unique", 100.0),
+        ("self_bleu", f"Self-BLEU-{BLEU}, words (%)", 100.0),
+        ("ppl", "PPL under the base", 1.0),
+        ("tvd", "TVD to p, where known", 1.0),
+    ]
+    panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
+    down = -(-len(panels) // ACROSS)
+    figure = Figure(
+        figsize=(3.3 * min(ACROSS, len(panels)), 2.7 * down + 0.4), layout="constrained"
+    )
+    axes = figure.subplots(down, min(ACROSS, len(panels)), squeeze=False, sharex=True).ravel()
+    for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
+        _draw(ax, found, quantity, scale)
+        ax.set_ylabel(label)
+        ax.set_xlabel("Samples per proposal")
+        ax.tick_params(labelbottom=True)
+        ax.grid(alpha=0.25)
+        # Bars may reach below 0, where nothing can be.
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], -5.0 if scale == 100 else -np.inf))
+        wanted = found.wanted.get(quantity.removeprefix(MOMENT))
+        if quantity.startswith(MOMENT) and wanted is not None:
+            ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    handles: dict[str, Artist] = {}
+    for ax in figure.axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside upper center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize="small",
+    )
+    return figure
+
+
+def _draw(ax: Axes, found: Comparison, quantity: str, scale: float) -> None:
+    """Draw one quantity: a line a sampler, bounds as open triangles, the proposal as a star."""
+    ax.set_xscale("log")
+    samplers = list(dict.fromkeys(row.sampler for row in found.rows if row.sampler != "proposal"))
+    for i, sampler in enumerate(["proposal", *samplers]):
+        known = [r for r in found.rows if r.sampler == sampler and r.cells[quantity].known]
+        known.sort(key=lambda row: row.acceptance_rate)
+        rows = [row for row in known if not row.cells[quantity].unseen]
+        bounds = [row for row in known if row.cells[quantity].unseen]
+        alone = sampler == "proposal"
+        apart = 1.0 if alone else APART ** (i - 1 - (len(samplers) - 1) / 2)
+        colour = "black" if alone else COLOURS[(i - 1) % len(COLOURS)]
+        sds = [row.cells[quantity].runs.sd for row in rows]
+        ax.errorbar(
+            [row.acceptance_rate * apart for row in rows],
+            [scale * row.cells[quantity].runs.mean for row in rows],
+            [0.0 if math.isnan(sd) else scale * sd for sd in sds],
+            label=NAMES.get(sampler, sampler),
+            color=colour,
+            marker="*" if alone else MARKERS[(i - 1) % len(MARKERS)],
+            markersize=7 if alone else 4,
+            linewidth=1.2,
+            capsize=2,
+        )
+        ax.plot(
+            [row.acceptance_rate * apart for row in bounds],
+            [scale * row.cells[quantity].high for row in bounds],
+            "v",
+            color=colour,
+            markerfacecolor="none",
+            label="at most (95 %)" if bounds else None,
+        )

@@ -1,0 +1,125 @@
+"""What must be known to read the table, in sentences: sizes, costs, what is unknown and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quasir.compare.comparison import Comparison, Row
+from quasir.compare.measures import BLEU, MOMENT
+
+__all__ = ["notes_of"]
+
+
+def notes_of(found: Comparison) -> list[str]:
+    """Return the notes under the table; those that begin with ! are doubts."""
+    return [*_sizes(found), *_columns(found), *_unknown(found), *_doubts(found)]
+
+
+def _sizes(found: Comparison) -> Iterator[str]:
+    small = [share for share in found.shares if (share.n, share.runs) != (found.n, found.runs)]
+    for share in small:
+        rate = f"{share.cost.rate:.4g}"
+        if share.n:
+            yield (
+                f"At {rate}: {_runs(share.runs)} of {share.n:,} samples, not {found.runs} of "
+                f"{found.n:,}: each takes {share.length:,} draws."
+            )
+        else:
+            yield (
+                f"At {rate}: nothing, since {share.length:,} draws give no sample to one of the "
+                "samplers (a chain's burn-in alone may be as long)."
+            )
+    if small:
+        yield (
+            f"The pool has {found.pool:,} draws; all that was asked for takes about "
+            f"{max(share.wanted for share in small):,} (`quasir draw RUN --draws ...`)."
+        )
+    if len({row.n for row in found.rows}) > 1:
+        yield (
+            f"Self-BLEU-{BLEU} and the share of unique samples depend on n: compare rows of the "
+            "same n."
+        )
+    yield (
+        "Mean ± standard deviation over the runs. The samplers at one rate share the draws of a "
+        "run, and its runs share none; each rate has the whole pool. The proposal's row is of the "
+        "first n draws of each of the first rate's runs."
+    )
+
+
+def _columns(found: Comparison) -> Iterator[str]:
+    yield (
+        "AR is the rate asked for; draws/sample is what a sample did cost, with burn-in and the "
+        "wait for a draw with P(x) > 0 that a chain can start at."
+    )
+    yield from _waits(found)
+    if any(name in found.boolean for name in found.wanted):
+        yield "In brackets behind a feature: the mean that the recipe wants."
+    if found.no_ppl:
+        yield f"PPL is not given: {found.no_ppl}."
+    else:
+        rows = [row for row in found.rows if not row.cells["ppl"].known]
+        if rows:
+            yield (
+                f"PPL of {_names(rows)} is not given: the base has not scored the draws with "
+                "P(x) = 0 that are among them."
+            )
+    partial = [
+        row
+        for row in found.rows
+        if any(not cell.known for name, cell in row.cells.items() if name.startswith(MOMENT))
+    ]
+    if partial:
+        yield (
+            f"Moments of {_names(partial)} that are left out are of features too dear to compute "
+            "where P(x) = 0."
+        )
+    if any(row.cells["self_bleu"].known for row in found.rows):
+        yield f"Self-BLEU-{BLEU} is over words, in per cent."
+    else:
+        yield f"Self-BLEU-{BLEU} is not given: it is of texts, two or more."
+
+
+def _waits(found: Comparison) -> Iterator[str]:
+    reset = [row for row in found.rows if row.sampler.endswith("-reset") and row.cost.wait]
+    if reset:
+        chains = {row.cost.steps: row.cost.chain for row in reset}
+        lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
+        yield (
+            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset pays for "
+            f"its wait with steps, to cost no more than other samplers: it has {lengths} proposals "
+            "a sample."
+        )
+
+
+def _unknown(found: Comparison) -> Iterator[str]:
+    rows = [row for row in found.rows if not row.cells["tvd"].values]
+    if rows:
+        yield (
+            f"TVD and KL of {_names(rows)} are unknown: the law of their samples tends to p as "
+            "chains, or a pool, grow, but can be neither scored nor compared with p "
+            "(appendix F). QRS estimates its own."
+        )
+    unseen = [row for row in found.rows if row.cells["tvd"].unseen]
+    if unseen:
+        yield (
+            f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
+            "those draws; they are at most this, by the largest of the runs' 95 % bounds."
+        )
+
+
+def _doubts(found: Comparison) -> Iterator[str]:
+    for row in found.rows:
+        doubted = [doubts for doubts in row.doubts if doubts]
+        if doubted:
+            yield (
+                f"! {row.method} at {row.cost.rate:.4g}: doubts in {len(doubted)} of "
+                f"{_runs(row.runs)}, such as: {' '.join(doubted[0])}"
+            )
+
+
+def _names(rows: list[Row]) -> str:
+    return ", ".join(dict.fromkeys(row.method for row in rows))
+
+
+def _runs(runs: int) -> str:
+    return f"{runs} run{'s' * (runs > 1)}"

@@ -1,0 +1,81 @@
+"""How many of the base's tokens an item is, from the store and without a model.
+
+Perplexity is a mean over the tokens that the base scored. The store has the token ids that the
+proposal drew: where proposal and base are of one model, or of one tokenizer, those are the base's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.errors import InputError
+from quasir.items import TokenTexts
+from quasir.metrics.coding import texts_of
+from quasir.recipes.schema import Recipe, Source
+from quasir.typing import Items
+
+__all__ = ["Counter", "no_counter", "token_counter"]
+
+Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
+
+
+def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, str]:
+    """Return what counts the base's tokens in items of a run, or None and why there is none.
+
+    The end token counts as one, and a text as long as ``max_tokens`` was cut and has none, as in
+    `quasir.metrics.perplexity`. Only where the proposal is of another model than the base are
+    tokenizers loaded, to see whether they are the same, and if not, to encode the texts anew.
+    """
+    if recipe is None:
+        return no_counter("the run has no recipe that names its base")
+    name = recipe.base.model
+    if name is None or not isinstance(items, TokenTexts):
+        return no_counter("the base is no language model, and has no tokens")
+    limit = recipe.max_tokens
+
+    def stored(texts: Items) -> NDArray[np.int64]:
+        lengths: NDArray[np.int64] = np.diff(texts.offsets)
+        return lengths + (lengths < limit)
+
+    others = sorted(_models(recipe.proposal, name) - {name})
+    if not others:
+        return stored, ""
+    from quasir.text.loading import load_tokenizer
+    from quasir.text.tokens import same_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(name, recipe.base.revision)
+        if all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
+            return stored, ""
+    except InputError as error:
+        return no_counter(f"the proposal may have other tokens than the base, and {error}")
+    return _encoded(tokenizer, limit), ""
+
+
+def no_counter(why: str) -> tuple[None, str]:
+    """Return no counter, and why."""
+    return None, why
+
+
+def _encoded(tokenizer: Any, limit: int) -> Counter:
+    """Return a counter that encodes texts as the base does which scores another's texts."""
+
+    def count(texts: Items) -> NDArray[np.int64]:
+        encoded = tokenizer(texts_of(texts), add_special_tokens=False).input_ids
+        lengths = np.array([len(ids) for ids in encoded], np.int64)
+        return lengths + ((lengths < limit) & (tokenizer.eos_token_id is not None))
+
+    return count
+
+
+def _models(source: Source, base: str) -> set[str]:
+    """Return the models whose tokens a proposal's items are."""
+    if source.mixture is not None:
+        return set().union(*(_models(part, base) for part in source.mixture))
+    if source.round_trip is not None:
+        return {source.round_trip.back}
+    return {source.model or base}

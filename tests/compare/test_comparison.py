@@ -1,0 +1,239 @@
+"""The numbers of the table, each computed again by hand from the pool."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.compare import compare
+from quasir.compare.comparison import cost_of, seed_of
+from quasir.compare.notes import notes_of
+from tests.compare.pools import VOWEL, letters, part, places, poissons
+
+POOL = letters(30_000)
+NAMES = ["qrs", "imh", "imh-reset", "sir"]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(POOL, NAMES, [0.1, 0.02], n=100, runs=4, burn_in=60)
+
+
+def row_of(found, sampler, rate=1.0):
+    (row,) = (r for r in found.rows if r.sampler == sampler and math.isclose(r.cost.rate, rate))
+    return row
+
+
+def by_hand(stretch, sampler, n, steps, seed):
+    """Return where a sampler's samples stand, and the proposals they took, by plain loops."""
+    w, alpha = np.exp(stretch.log_ratio), np.exp(stretch.log_alpha)
+    if sampler == "proposal":
+        return list(range(n)), n
+    if sampler == "qrs":
+        first = alpha[: n * steps]
+        return sorted(np.argsort(-first)[:n]), n * steps
+    if sampler == "sir":
+        pool = w[: n * steps]
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 1)))
+        cumulative = np.cumsum(pool / pool.sum())
+        return [int((cumulative <= u * cumulative[-1]).sum()) for u in rng.random(n)], n * steps
+    kept, state, age = [], None, 0
+    for i in range(len(w)):
+        if state is None:
+            state, age = (i, 0) if w[i] > 0 else (None, 0)
+        else:
+            age += 1
+            state = i if alpha[i] > w[state] else state
+        if state is None:
+            continue
+        if sampler == "imh" and age > 60 and (age - 60) % steps == 0:
+            kept.append(state)
+        if sampler == "imh-reset" and age == steps - 1:
+            kept.append(state)
+            state = None
+        if len(kept) == n:
+            return kept, i + 1
+    raise AssertionError("too few")
+
+
+@pytest.mark.parametrize("sampler", ["proposal", *NAMES])
+@pytest.mark.parametrize("steps", [10, 50])
+def test_every_number_is_that_of_its_samples(found, sampler, steps):
+    if sampler == "proposal" and steps != 10:
+        return
+    row = row_of(found, sampler, 1 if sampler == "proposal" else 1 / steps)
+    share = found.shares[[10, 50].index(steps)]
+    assert (row.n, row.runs) == (100, 4)
+    expected = {"vowel": [], "long": [], "cost": [], "unique": [], "bleu": [], "tvd": [], "kl": []}
+    for run, at in enumerate(places(share)):
+        stretch = part(POOL, at)
+        seed = seed_of(POOL.seed, steps, 2 + run)
+        chosen, proposals = by_hand(stretch, sampler, 100, steps, seed)
+        texts = [str(stretch.items[i]) for i in chosen]
+        expected["cost"].append(proposals / 100)
+        expected["vowel"].append(sum("a" in text or "e" in text for text in texts) / 100)
+        expected["long"].append(sum(map(len, texts)) / 100)
+        expected["unique"].append(len(set(texts)) / 100)
+        expected["bleu"].append(qr.metrics.self_bleu(texts, 5))
+        if sampler not in ("proposal", "qrs"):
+            continue
+        curve = qr.tradeoff(stretch)
+        if sampler == "qrs":
+            beta = np.sort(stretch.log_alpha[: 100 * steps])[-101]
+            certificate = curve.at(log_beta=beta)
+        else:
+            certificate = curve.proposal
+        expected["tvd"].append(certificate.tvd.value)
+        expected["kl"].append(certificate.kl.value)
+    names = {
+        "cost": "draws_a_sample",
+        "vowel": "moment:vowel",
+        "long": "moment:long",
+        "unique": "unique",
+        "bleu": "self_bleu",
+    }
+    if sampler in ("proposal", "qrs"):
+        names |= {"tvd": "tvd", "kl": "kl"}
+    for ours, name in names.items():
+        np.testing.assert_allclose(row.cells[name].values, expected[ours], rtol=1e-10, atol=1e-15)
+        runs = row.cells[name].runs
+        assert runs.mean == pytest.approx(np.mean(expected[ours]), abs=1e-12)
+        assert runs.sd == pytest.approx(np.std(expected[ours], ddof=1), abs=1e-12)
+
+
+def test_what_cannot_be_known_says_so(found):
+    for sampler in ("imh", "imh-reset", "sir"):
+        row = row_of(found, sampler, 0.1)
+        assert row.cells["tvd"].text() == row.cells["kl"].text() == "unknown"
+        assert row.to_dict()["tvd"] == "unknown"
+        assert row.to_dict()["tvd_sd"] is None
+    (why,) = (note for note in notes_of(found) if "are unknown" in note)
+    assert "IMH-10, IMH-reset-10, SIR, IMH-50, IMH-reset-50" in why
+    assert "neither scored nor compared" in why
+
+
+def test_no_zero_is_silent():
+    """On Poissons a rate of 0.1 is far past the largest ratio: TVD is 0 on every stretch."""
+    found = compare(poissons(20_000), ["qrs"], [0.1], n=100, runs=5)
+    row = row_of(found, "qrs", 0.1)
+    assert row.cells["tvd"].unseen == 5
+    assert row.cells["tvd"].text().startswith("≤ ")
+    # A thousand draws without one above beta cannot promise more than this.
+    assert 0 < row.cells["tvd"].high < 0.02
+    assert all(any("not been seen" in doubt for doubt in doubts) for doubts in row.doubts)
+    notes = notes_of(found)
+    assert any(note.startswith("≤: in some runs of QRS") for note in notes)
+    assert any(note.startswith("! QRS at 0.1: doubts in 5 of 5 runs") for note in notes)
+
+
+def test_the_law_of_the_samples():
+    """QRS at 0.5 has the moment that its own trade-off predicts, the proposal that of q."""
+    found = compare(letters(150_000, seed=5), ["qrs"], [0.5], n=1000, runs=50)
+    q = {"a": 1, "e a": 1, "x y x": 2, "y": 1, "z z": 4}
+    cell = row_of(found, "proposal").cells["moment:vowel"]
+    assert cell.runs.mean == pytest.approx(2 / 9, abs=5 * cell.runs.sd / math.sqrt(50))
+    base = {"a": 0.1, "e a": 0.1, "x y x": 0.4, "y": 0.0, "z z": 0.2}
+    p = {x: a * np.exp(1.2 * VOWEL([x])[0]) for x, a in base.items()}
+    # The level at which half of the proposals are accepted.
+    low, high = 0.0, 100.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        rate = sum(min(p[x], middle * q[x] / 9) for x in p) / middle
+        low, high = (middle, high) if rate > 0.5 else (low, middle)
+    p_beta = {x: min(p[x], low * q[x] / 9) for x in p}
+    expected = (p_beta["a"] + p_beta["e a"]) / sum(p_beta.values())
+    cell = row_of(found, "qrs", 0.5).cells["moment:vowel"]
+    assert cell.runs.mean == pytest.approx(expected, abs=5 * cell.runs.sd / math.sqrt(50))
+    assert abs(expected - 2 / 9) > 20 * cell.runs.sd / math.sqrt(50)
+
+
+def test_a_rate_out_of_reach_is_the_filtered_proposal():
+    target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.1, "b": 0.1, "c": 0.8})
+    pool = qr.draw(target, proposal, 8000, seed=0)
+    found = compare(pool, ["qrs"], [0.5], n=100, runs=4)
+    row = row_of(found, "qrs", 0.5)
+    assert row.cells["draws_a_sample"].runs.mean == pytest.approx(5, rel=0.3)
+    np.testing.assert_allclose(
+        row.cells["tvd"].values,
+        [qr.tradeoff(part(pool, at)).projection.tvd.value for at in places(found.shares[0])],
+    )
+    assert all("out of reach" in doubts[0] for doubts in row.doubts)
+
+
+def test_where_nothing_is_possible():
+    pool = letters(2000)
+    nothing = replace(pool, log_p=np.full(2000, -np.inf))
+    with pytest.raises(qr.InputError, match="none of the 2,000 draws"):
+        compare(nothing, ["qrs"], [0.1])
+
+
+def test_too_few_draws_for_any_sample_leave_the_rate_out():
+    found = compare(letters(900), ["qrs", "imh"], [0.1], n=10, runs=2, burn_in=1000)
+    assert [row.sampler for row in found.rows] == ["proposal"]
+    notes = notes_of(found)
+    assert any(note.startswith("At 0.1: nothing") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samplers": ["gibbs"]}, "there are qrs, imh"),
+        ({"samplers": ["rwmh"]}, "--editor"),
+        ({"rates": [0.0]}, "above 0"),
+        ({"rates": [2.0]}, "at most 1"),
+        ({"rates": []}, "no rates"),
+        ({"n": 0}, "n is 0"),
+        ({"runs": 0}, "runs is 0"),
+        ({"burn_in": -1}, "burn_in"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, message):
+    with pytest.raises(qr.InputError, match=message):
+        compare(POOL, **({"samplers": ["qrs"], "rates": [0.1]} | change))
+
+
+def test_a_rate_is_one_in_a_whole_number():
+    assert cost_of(0.3, 0).steps == 3
+    found = compare(letters(3000), ["qrs"], [0.3, 1 / 3], n=50, runs=3)
+    assert [round(share.cost.rate, 4) for share in found.shares] == [0.3333]
+
+
+def test_random_walks_are_handed_what_they_need():
+    asked, told = [], []
+    pool = letters(4000)
+
+    def walk(name, cost, n, seed, stretches, report):
+        from quasir.compare.measures import measure
+
+        asked.append((name, cost.steps, n, len(stretches), seed))
+        for run, stretch in enumerate(stretches):
+            first = run * len(stretch)
+            np.testing.assert_array_equal(stretch.log_u, pool.log_u[first : first + len(stretch)])
+        report(5, n * len(stretches), 7)
+        return n - 1, [measure(["a", "b"], {"vowel": np.array([True, False])}, 7, 3.0)] * 3
+
+    found = compare(
+        pool,
+        ["qrs", "rwmh", "rwmh-reset"],
+        [0.1, 0.5],
+        n=30,
+        runs=3,
+        walk=walk,
+        walk_n=20,
+        progress=lambda done, total, _: told.append((done, total)),
+    )
+    assert [call[:4] for call in asked] == [
+        ("rwmh", 10, 20, 3),
+        ("rwmh-reset", 10, 20, 3),
+        ("rwmh", 2, 20, 3),
+        ("rwmh-reset", 2, 20, 3),
+    ]
+    assert len({call[4] for call in asked}) == 4
+    row = row_of(found, "rwmh", 0.5)
+    assert row.cells["ppl"].runs.mean == 3.0
+    assert (row.method, row.n, row.runs) == ("RWMH-2", 19, 3)
+    assert row_of(found, "qrs", 0.5).n == 30
+    # Samples: 90 of QRS, and 60 of each walk, which tells of 5 on its way.
+    assert told == [(done, 420) for done in (90, 95, 150, 155, 210, 300, 305, 360, 365, 420)]

@@ -1,0 +1,296 @@
+"""What training any built-in model has in common: optimizers, schedule, checkpoints, best weights.
+
+A run is fixed by its options and seed; stopped, and started again with the same command, it goes
+on from its last checkpoint and ends as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from muon import Muon
+from torch import nn
+
+from quasir.text.memory import keep_freed_memory
+
+CHECKPOINT_EVERY = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What fixes a run of any model, apart from its data."""
+
+    steps: int = 2200
+    batch: int = 48
+    width: int = 192
+    layers: int = 4
+    heads: int = 4
+    context: int = 64
+    optimizer: str = "muon"
+    rate: float = 3e-3
+    muon_rate: float = 1.5e-2
+    warmup: int = 100
+    decay: int = 800
+    weight_decay: float = 0.1
+    dropout: float = 0.1
+    averaging: float = 0.995
+    seed: int = 0
+
+
+class Task(Protocol):
+    """What a model is trained on."""
+
+    def build(self) -> nn.Module:
+        """Return the model as it is before the first step."""
+        ...
+
+    def is_block(self, name: str) -> bool:
+        """Tell whether a parameter is inside a transformer block."""
+        ...
+
+    def batches(self, first: int) -> Iterator[Any]:
+        """Yield batch `first`, `first + 1`, ... without end; each depends on its number only."""
+        ...
+
+    def losses(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """Return the loss of every label of a batch, in nats."""
+        ...
+
+    def held_out(self, model: nn.Module) -> float:
+        """Return the mean loss a label on texts held out, with dropout off."""
+        ...
+
+
+def build_optimizers(
+    model: nn.Module, options: Settings, is_block: Callable[[str], bool]
+) -> list[torch.optim.Optimizer]:
+    """Build AdamW for everything, or Muon for the matrices of the blocks and AdamW for the rest."""
+    blocks, embeddings, vectors = [], [], []
+    for name, parameter in model.named_parameters():
+        matrices = blocks if is_block(name) else embeddings
+        (vectors if parameter.ndim < 2 else matrices).append(parameter)
+    use_muon = options.optimizer == "muon"
+    groups = [
+        {"params": embeddings + ([] if use_muon else blocks), "weight_decay": options.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98), fused=True)
+    if not use_muon:
+        return [adam]
+    return [adam, Muon(blocks, lr=options.muon_rate, weight_decay=options.weight_decay)]
+
+
+def schedule(step: int, options: Settings) -> float:
+    """Return the share of the full learning rate: linear up, constant, and linear down to 0.
+
+    Until the last `decay` steps it does not depend on how many there will be, so a run may be
+    made longer or shorter while it is under way.
+    """
+    return min(1.0, (step + 1) / options.warmup, (options.steps - step) / options.decay)
+
+
+def write_atomically(path: Path, value: Any) -> None:
+    """Save with torch to a temporary file beside `path`, then rename it."""
+    temporary = path.with_suffix(".partial")
+    torch.save(value, temporary)
+    os.replace(temporary, path)
+
+
+class Trainer:
+    """One run: the model, its average, the optimizers, and where the run has got to."""
+
+    def __init__(self, task: Task, options: Settings, run: Path) -> None:
+        self.task, self.options, self.run = task, options, run
+        self.model = task.build()
+        self.average = task.build().requires_grad_(False).eval()
+        self.optimizers = build_optimizers(self.model, options, task.is_block)
+        self.step, self.tokens, self.seconds = 0, 0, 0.0
+        self.recent: list[float] = []
+        torch.manual_seed(options.seed)
+        self._restore()
+
+    def _restore(self) -> None:
+        path = self.run / "checkpoint.pt"
+        if not path.exists():
+            return
+        saved = torch.load(path, weights_only=True)
+        was = type(self.options)(**saved["options"])
+        same = dataclasses.replace(was, steps=self.options.steps) == self.options
+        shortest = min(was.steps, self.options.steps)
+        if not same or (was != self.options and saved["step"] > shortest - was.decay):
+            raise SystemExit(f"{path} is of a run with other options; give another --run folder")
+        self.model.load_state_dict(saved["model"])
+        self.average.load_state_dict(saved["average"])
+        for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        self.step, self.tokens, self.seconds = saved["step"], saved["tokens"], saved["seconds"]
+        self.recent = saved["recent"]
+        torch.set_rng_state(saved["rng"])
+
+    def save(self) -> None:
+        """Write all that the next step depends on."""
+        write_atomically(
+            self.run / "checkpoint.pt",
+            {
+                "options": dataclasses.asdict(self.options),
+                "model": self.model.state_dict(),
+                "average": self.average.state_dict(),
+                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+                "step": self.step,
+                "tokens": self.tokens,
+                "seconds": self.seconds,
+                "recent": self.recent,
+                "rng": torch.get_rng_state(),
+            },
+        )
+
+    def learn(self, batch: Any) -> None:
+        """Take one step on a batch."""
+        began = time.perf_counter()
+        share = schedule(self.step, self.options)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                full = self.options.muon_rate if isinstance(optimizer, Muon) else self.options.rate
+                group["lr"] = full * share
+        losses = self.task.losses(self.model.train(), batch)
+        loss = losses.mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        # The average of a young run must not remember its random start.
+        keep = min(self.options.averaging, self.step / (self.step + 10))
+        with torch.no_grad():
+            for mean, value in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                mean.lerp_(value, 1 - keep)
+        self.step, self.tokens = self.step + 1, self.tokens + len(losses)
+        self.seconds += time.perf_counter() - began
+        self.recent.append(loss.item())
+
+
+def train(task: Task, options: Settings, run: Path, every: int) -> None:
+    """Train until the last step, logging, and keeping the best weights and the last state."""
+    trainer = Trainer(task, options, run)
+    best_path = run / "best.pt"
+    best = torch.load(best_path, weights_only=True)["loss"] if best_path.exists() else math.inf
+    batches = task.batches(trainer.step)
+    while trainer.step < options.steps:
+        trainer.learn(next(batches))
+        if trainer.step % every == 0 or trainer.step == options.steps:
+            raw, mean = task.held_out(trainer.model), task.held_out(trainer.average)
+            # The average is ahead while the rate is high, the last weights once it is low.
+            winner = trainer.average if mean < raw else trainer.model
+            if min(raw, mean) < best:
+                best = min(raw, mean)
+                state = {
+                    "loss": best,
+                    "averaged": winner is trainer.average,
+                    "step": trainer.step,
+                    "tokens": trainer.tokens,
+                    "seconds": trainer.seconds,
+                    "options": dataclasses.asdict(options),
+                    "model": winner.state_dict(),
+                }
+                write_atomically(best_path, state)
+            line = {
+                "step": trainer.step,
+                "train_loss": round(float(np.mean(trainer.recent)), 4),
+                "held_out_loss": round(raw, 4),
+                "held_out_loss_averaged": round(mean, 4),
+                "tokens": trainer.tokens,
+                "tokens_per_second": round(trainer.tokens / trainer.seconds),
+                "minutes": round(trainer.seconds / 60, 2),
+            }
+            with (run / "log.jsonl").open("a") as log:
+                log.write(json.dumps(line) + "\n")
+            print(json.dumps(line), file=sys.stderr, flush=True)
+            trainer.recent = []
+            trainer.save()
+        elif trainer.step % CHECKPOINT_EVERY == 0:
+            trainer.save()
+
+
+def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, Any]) -> None:
+    """Write weights in float16, the tokenizer and its settings, as `transformers` loads them.
+
+    The tokenizer's class is written by hand: that which transformers 5 writes is unknown to
+    transformers 4.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model.half().save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    written = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **settings,
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n")
+
+
+def check_exported(loss: float, trained: float) -> None:
+    """Stop where an exported model's held-out loss is more than 0.001 from the run's."""
+    if abs(loss - trained) > 1e-3:
+        raise SystemExit(f"exported loss {loss:.5f}, trained {trained:.5f}")
+
+
+def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """Write `training.json`, the record of a run that its card is made from."""
+    record = {
+        **facts,
+        "options": saved["options"],
+        "best_step": saved["step"],
+        "averaged": saved["averaged"],
+        "tokens_seen": saved["tokens"],
+        "minutes": saved["seconds"] / 60,
+    }
+    (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(json.dumps({"folder_bytes": size, "trained": saved["loss"], **record}))
+    return record
+
+
+def add_options(parser: argparse.ArgumentParser, options: type[Settings]) -> None:
+    """Give a command line the options of every run, and one for each field of `options`."""
+    parser.add_argument("--data", type=Path, required=True, help="biographies, one a line, gzipped")
+    parser.add_argument("--run", type=Path, required=True, help="folder of checkpoints and the log")
+    parser.add_argument("--export", type=Path, help="folder to write the trained model to")
+    parser.add_argument("--every", type=int, default=250, help="steps between two measurements")
+    parser.add_argument("--threads", type=int, default=2, help="threads of torch (default 2)")
+    for field in dataclasses.fields(options):
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=type(field.default),
+            default=field.default,
+            help=f"default {field.default}",
+        )
+
+
+def read_options(arguments: argparse.Namespace, options: type[Settings]) -> Any:
+    """Return the options that a command line gave, and set torch up for a run."""
+    torch.set_num_threads(arguments.threads)
+    keep_freed_memory()
+    names = [field.name for field in dataclasses.fields(options)]
+    return options(**{name: getattr(arguments, name) for name in names})
+
+
+def command_of(script: str, name: str, options: dict[str, Any], usual: Settings, data: str) -> str:
+    """Return the command that repeats a run; options at their default are left out."""
+    changed = {key: value for key, value in options.items() if value != getattr(usual, key)}
+    extra = "".join(f" --{key.replace('_', '-')} {value}" for key, value in changed.items())
+    return (
+        f"python training/{script} {data} \\\n"
+        f"    --run runs/{name} --export src/quasir/text/models/{name}{extra}"
+    )
