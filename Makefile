@@ -2,6 +2,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A worker a core, each on one thread; the tests of one file share what they set up.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 export HF_HUB_OFFLINE := 1
 
@@ -24,10 +26,10 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/mypy
 
 test: lint browser  ## style, types, and every test that is not slow
-	$(BIN)/pytest -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 test-all: lint browser  ## the slow tests too
-	$(BIN)/pytest
+	$(PYTEST)
 
 browser:  # Debian's chromium, in which the report is tested; installed once, where it is absent
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
