@@ -10,6 +10,7 @@ from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 import quasir as qr
 from quasir.report.check import Check
@@ -72,11 +73,24 @@ def look(chromium, tmp_path):
         chromium.get(file.as_uri())
         return chromium
 
-    chromium.get_log("browser")
+    log_of(chromium)
     yield open_page
-    assert chromium.get_log("browser") == []
+    assert log_of(chromium) == []
     with pytest.raises(NoAlertPresentException):
         _ = chromium.switch_to.alert.text
+
+
+def log_of(browser):
+    """Return the log's entries so far: all that come before one that is written now."""
+    browser.execute_script("console.log('so far')")
+    entries = []
+
+    def all_is_there(browser):
+        entries.extend(browser.get_log("browser"))
+        return any("so far" in entry["message"] for entry in entries)
+
+    WebDriverWait(browser, 60).until(all_is_there)
+    return entries[: next(i for i, entry in enumerate(entries) if "so far" in entry["message"])]
 
 
 def scientists(**more):
@@ -243,8 +257,9 @@ def test_a_broken_page_is_seen_to_be_broken(chromium, tmp_path, mutant):
     assert old in html
     file = tmp_path / "broken.html"
     file.write_text(html.replace(old, new), "utf-8")
+    log_of(chromium)
     chromium.get(file.as_uri())
-    errors = [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"]
+    errors = [entry for entry in log_of(chromium) if entry["level"] == "SEVERE"]
     assert bool(errors) == logged
     if mutant == "another script is let in":
         assert "Content Security Policy" in errors[0]["message"]
