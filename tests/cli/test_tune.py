@@ -47,7 +47,8 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
     assert "KL" in err
     assert "samples/s" in err
     assert "fitting lambda again on 16,384 draws of the tuned proposal" in err
-    assert recipes.read(run / "recipe.yaml").proposal.model == "proposal"
+    tuned, base = recipes.read(run / "recipe.yaml").proposal.mixture
+    assert (tuned.model, tuned.weight) == ("proposal", base.weight)
     assert (run / "proposal" / "learning.png").read_bytes().startswith(b"\x89PNG")
     again, quiet = quasir("tune", folder / "rare.yaml", *options, "--json")
     assert json.loads(again)["evaluations"][0]["step"] == 0
@@ -71,8 +72,8 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
 def test_an_adapter_is_put_on_the_base(folder, tmp_path):
     options = ("--out", tmp_path / "run", "--steps", 2, "--draws", 1024, "--lora", 2)
     quasir("tune", folder / "rare.yaml", *options)
-    proposal = recipes.read(tmp_path / "run" / "recipe.yaml").proposal
-    assert (proposal.model, proposal.adapter) == (str(folder / "tiny"), "proposal")
+    tuned, _ = recipes.read(tmp_path / "run" / "recipe.yaml").proposal.mixture
+    assert (tuned.model, tuned.adapter) == (str(folder / "tiny"), "proposal")
     quasir("draw", tmp_path / "run", "--draws", 100)
     assert len(qr.Draws.load(tmp_path / "run")) == 100
 

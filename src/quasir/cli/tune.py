@@ -13,6 +13,7 @@ from quasir.cli.draw import folder_of
 from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
 from quasir.cli.progress import Bar, say
 from quasir.errors import InputError, StoreError
+from quasir.proposals import Mixture
 from quasir.recipes import Recipe
 from quasir.recipes.building import build, resolve
 from quasir.recipes.places import located, portable
@@ -50,7 +51,8 @@ def tune(
 ) -> None:
     """Tune a proposal towards the target, into the run.
 
-    `quasir run RUN` then draws from it. Stopped, the same command goes on.
+    `quasir run RUN` then draws from it, half and half with the base. Stopped, the same command
+    goes on.
 
     Example: quasir tune scientists --minutes 20 --out runs/tuned
     """
@@ -93,9 +95,9 @@ def tune(
             ).run()
             if asked.unfitted:
                 say(f"fitting lambda again on {asked.fit:,} draws of the tuned proposal")
-            final = asked.model_copy(update={"proposal": tuned_source(asked.base, lora)})
+            final = asked.model_copy(update={"proposal": mixed_source(asked.base, lora)})
             with Bar("fitting") as bar:
-                final, _ = resolve(final, built, bar, tuned)
+                final, _ = resolve(final, built, bar, Mixture([tuned, built.base], [0.5, 0.5]))
             write_text(folder / "recipe.yaml", recipes.dump(portable(final, folder)))
     if json:
         lines = (folder / TUNED / "log.jsonl").read_text().splitlines()
@@ -121,11 +123,16 @@ def check(recipe: Recipe, folder: Path, lora: int | None) -> None:
         )
 
 
-def tuned_source(base: Source, lora: int | None) -> Source:
-    """Return the tuned proposal, which draws as the base does, as a recipe names it."""
+def mixed_source(base: Source, lora: int | None) -> Source:
+    """Return the tuned proposal and the base, half and half, as a recipe names them.
+
+    A tuned model alone forgets some texts that the target allows, and their ratios have no bound;
+    those of the mixture are at most twice the base's (Hesterberg 1995's defensive mixture).
+    """
     kept = {"dtype", "prompt", "temperature"} | (set() if lora is None else {"model", "revision"})
     placed = {"model": TUNED} if lora is None else {"adapter": TUNED}
-    return Source.model_validate(base.model_dump(include=kept) | placed)
+    tuned = Source.model_validate(base.model_dump(include=kept) | placed | {"weight": 0.5})
+    return Source(mixture=[tuned, base.model_copy(update={"weight": 0.5})])
 
 
 def with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
@@ -143,5 +150,5 @@ def is_tuned(folder: Path) -> bool:
     path = folder / "recipe.yaml"
     if not path.is_file():
         return False
-    proposal = recipes.read(path).proposal
-    return TUNED in (proposal.model, proposal.adapter)
+    parts = recipes.read(path).proposal.mixture or []
+    return any(TUNED in (part.model, part.adapter) for part in parts)
