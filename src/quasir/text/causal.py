@@ -224,7 +224,10 @@ class CausalLM:
         if self._prompt_states is None:
             ids = torch.tensor([self.prefix], device=self.device)
             cache = DynamicCache(config=self.model.config)
-            states = self._states(input_ids=ids, past_key_values=cache, use_cache=True)
+            everything = torch.ones_like(ids)
+            states = self._states(
+                input_ids=ids, attention_mask=everything, past_key_values=cache, use_cache=True
+            )
             self._prompt_states = cache, states[0, -1]
         return self._prompt_states
 
@@ -245,8 +248,9 @@ class CausalLM:
         Some scale or cap them; those are asked for their logits as a whole.
         """
         ids = torch.tensor([self.prefix], device=self.device)
-        states = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-        logits = self.model(input_ids=ids, use_cache=False).logits
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+        states = self.model.base_model(**inputs).last_hidden_state
+        logits = self.model(**inputs).logits
         ours = self.model.get_output_embeddings()(states)
         return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-3, rtol=1e-3)
 
