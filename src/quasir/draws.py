@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,10 +19,13 @@ from quasir.blocks import BLOCK, block_log_u, block_rng, log_uniforms, root_seed
 from quasir.errors import InputError
 from quasir.items import as_items, concatenate, take
 from quasir.levels import as_log_beta, check_count
-from quasir.progress import Progress, progress_of
+from quasir.progress import Progress, Report, progress_of
 from quasir.scoring import check_drawn, check_log_scores, propose, score
 from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
+
+if TYPE_CHECKING:
+    from quasir.engines import Engine
 
 __all__ = ["Draws", "draw", "draw_blocks"]
 
@@ -223,6 +226,7 @@ def draw(
     seed: Seed = None,
     batch_size: int | None = None,
     progress: Progress = False,
+    engine: Engine | None = None,
 ) -> Draws:
     """Propose n items from q and score them under P.
 
@@ -240,6 +244,8 @@ def draw(
         How many items the target scores at once; changes no draw.
     progress : bool or callable
         True shows a line on stderr; a callable is called with (done, n, proposed).
+    engine : Engine, optional
+        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
 
     Examples
     --------
@@ -255,11 +261,37 @@ def draw(
         check_count("batch_size", batch_size)
     root, parts = root_seed(seed), []
     report = progress_of(progress, "drawn")
+    if engine is not None:
+        return _draw_by(engine, target, proposal, n, root, batch_size, report)
     for block in range(0, -(-n // BLOCK), AT_ONCE):
         parts.append(draw_blocks(target, proposal, root, block, AT_ONCE, n, batch_size))
         done = min(n, (block + AT_ONCE) * BLOCK)
         report(done, n, done)
     return Draws.concatenate(parts)
+
+
+def _draw_by(
+    engine: Engine,
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: int,
+    batch_size: int | None,
+    report: Report,
+) -> Draws:
+    """Have an engine draw pieces, and join them in their order."""
+    from quasir.engines.work import BlockWork
+
+    # A piece is small enough that each of a few workers has several.
+    blocks = -(-n // BLOCK)
+    size = max(1, min(AT_ONCE, blocks // 32))
+    tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
+    work, parts, done = BlockWork(target, proposal, seed, n, batch_size), {}, 0
+    for (first, _), part in engine.map(work, tasks):
+        parts[first] = part
+        done += len(part)
+        report(done, n, done)
+    return Draws.concatenate([parts[first] for first, _ in tasks])
 
 
 def draw_blocks(

@@ -21,6 +21,7 @@ __all__ = [
     "ScoreError",
     "StoreError",
     "Unreachable",
+    "WorkFailed",
 ]
 
 
@@ -96,3 +97,17 @@ class StoreError(QuasirError):
     def __init__(self, message: str, damaged: list[int] | None = None) -> None:
         super().__init__(message)
         self.damaged = damaged or []
+
+
+class WorkFailed(QuasirError):
+    """A piece of work that failed again and again for the same reason; the others are kept.
+
+    Attributes
+    ----------
+    number : int
+        Of the shard, or of the first block.
+    """
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number

@@ -1,9 +1,9 @@
-"""From draws to certificates: sort once, then evaluate any beta."""
+"""From draws, or what they were reduced to, to certificates: once prepared, evaluate any beta."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,49 +14,103 @@ from quasir.draws import Draws
 from quasir.estimate import Z95, Estimate
 from quasir.estimates import estimate
 from quasir.intervals import PSEUDO_DRAW_MASS, with_intervals
-from quasir.ratios import SortedRatios
+from quasir.ratios import Ratios, SortedRatios
 from quasir.tail import fit_tail
 from quasir.typing import Array
 
-__all__ = ["Evaluator", "Points"]
+__all__ = ["Basis", "Evaluator", "Points", "basis_of", "mean_estimate"]
 
 
 @dataclass(frozen=True)
 class Points:
-    """Estimates by name at an array of levels, and how many draws lie above each."""
+    """Estimates by name at an array of levels, and how many draws lie above each.
+
+    TVD is known to within `tvd_slack` of its value on these draws.
+    """
 
     log_beta: Array
     estimates: dict[str, Estimate]
     n_above: Array
+    tvd_slack: Array
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What an `Evaluator` stands on.
+
+    Attributes
+    ----------
+    ratios : Ratios
+        With a pair of columns for each feature, and one for the base where there is one.
+    names, boolean, shift : list
+        Of each feature: its name, whether it was 0 or 1 always, and what was taken off it, since a
+        feature far from 0 would lose digits in its variance.
+    has_base : bool
+        Whether the last pair is log P/a - log M (over L) and log q/a (over H).
+    means_of_q : callable
+        Returns the means over all draws, those with P(x) = 0 included, by name.
+    doubts : tuple of str
+        What the draws themselves cannot show.
+    """
+
+    ratios: Ratios
+    names: list[str]
+    boolean: list[bool]
+    shift: list[float]
+    has_base: bool
+    means_of_q: Callable[[], dict[str, Estimate]]
+    doubts: tuple[str, ...]
+
+
+def basis_of(draws: Draws) -> Basis:
+    """Sort the draws by their ratio."""
+    log_ratio = draws.log_ratio
+    possible = log_ratio > -np.inf
+    low: list[Array] = []
+    boolean, shifts = [], []
+    for values in draws.features.values():
+        column = np.asarray(values, np.float64)
+        seen = column[possible]
+        is_boolean = bool(((seen == 0) | (seen == 1)).all())
+        shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
+        boolean.append(is_boolean)
+        shifts.append(shift)
+        low.append(column - shift)
+    high = list(low)
+    if draws.log_base is not None:
+        with np.errstate(invalid="ignore"):
+            low.append(draws.log_p - draws.log_base - log_ratio.max())
+        high.append(draws.log_q - draws.log_base)
+
+    def means_of_q() -> dict[str, Estimate]:
+        columns: dict[str, Array] = {
+            f"moment:{name}": np.asarray(column, np.float64)
+            for name, column in draws.features.items()
+        }
+        if draws.log_base is not None:
+            columns["kl_base"] = draws.log_q - draws.log_base
+        return {
+            name: mean_estimate(column.mean(), column.std(), len(column))
+            for name, column in columns.items()
+        }
+
+    return Basis(
+        SortedRatios(log_ratio, low, high),
+        list(draws.features),
+        boolean,
+        shifts,
+        draws.log_base is not None,
+        means_of_q,
+        draws.doubts,
+    )
 
 
 class Evaluator:
-    """Evaluates every estimate of one set of draws at any beta."""
+    """Evaluates every estimate at any beta."""
 
-    def __init__(self, draws: Draws) -> None:
-        self.n = len(draws)
-        self._draws, self.doubts = draws, draws.doubts
-        self.names = list(draws.features)
-        log_ratio = draws.log_ratio
-        possible = log_ratio > -np.inf
-        low: list[Array] = []
-        self._boolean, self._shift = [], []
-        for name in self.names:
-            column = np.asarray(draws.features[name], np.float64)
-            seen = column[possible]
-            is_boolean = bool(((seen == 0) | (seen == 1)).all())
-            # A feature far from 0 would lose digits in its variance; its mean is put back after.
-            shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
-            self._boolean.append(is_boolean)
-            self._shift.append(shift)
-            low.append(column - shift)
-        high = list(low)
-        if draws.log_base is not None:
-            with np.errstate(invalid="ignore"):
-                low.append(draws.log_p - draws.log_base - log_ratio.max())
-            high.append(draws.log_q - draws.log_base)
-        self._has_base = draws.log_base is not None
-        self.ratios = SortedRatios(log_ratio, low, high)
+    def __init__(self, basis: Basis) -> None:
+        self._basis, self.ratios = basis, basis.ratios
+        self.n, self.names, self.doubts = basis.ratios.n, basis.names, basis.doubts
         self.tail = fit_tail(self.ratios)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
 
@@ -81,18 +135,20 @@ class Evaluator:
     def points(self, log_beta: Array, *, everything: bool = False) -> Points:
         """Return every estimate with its interval; `everything` is for q itself."""
         if not self.n_possible:
-            return Points(log_beta, self._nothing(len(log_beta)), np.zeros(len(log_beta)))
-        raw = estimate(self.ratios.at, log_beta, has_base=self._has_base, everything=everything)
+            zeros = np.zeros(len(log_beta))
+            return Points(log_beta, self._nothing(len(log_beta)), zeros, zeros)
+        basis = self._basis
+        raw = estimate(self.ratios.at, log_beta, has_base=basis.has_base, everything=everything)
         plus = estimate(
             lambda cut: self.ratios.at(cut).plus_draw(self._more), log_beta, everything=everything
         )
-        estimates = with_intervals(raw, plus, self.tail, self.names, self._boolean)
-        for name, shift in zip(self.names, self._shift, strict=True):
+        estimates = with_intervals(raw, plus, self.tail, self.names, basis.boolean)
+        for name, shift in zip(self.names, basis.shift, strict=True):
             e = estimates[f"moment:{name}"]
             estimates[f"moment:{name}"] = Estimate(
                 e.value + shift, e.se, e.low + shift, e.high + shift
             )
-        return Points(log_beta, estimates, raw.n_above)
+        return Points(log_beta, estimates, raw.n_above, raw.tvd_slack)
 
     def certificate(self, points: Points, i: int = 0, name: str = "p_beta") -> Certificate:
         """Return the certificate at point i."""
@@ -131,24 +187,14 @@ class Evaluator:
         place of Z_beta is taken by that of Z_beta/beta, which is q(Supp P) for q_proj.
         """
         name = "q" if everything else "q_proj"
-        below = self.ratios.log_w[:1] - 1.0 if self.n_possible else np.zeros(1)
+        below = np.array([self.ratios.level(0) - 1.0 if self.n_possible else 0.0])
         points = self.points(below, everything=everything)
         estimates, z = points.estimates, points.estimates["log_z_beta"]
         estimates["log_z_beta"] = Estimate(z.value - below, z.se, z.low - below, z.high - below)
         if everything:
             estimates["acceptance_rate"] = Estimate(*np.array([[1.0], [0.0], [1.0], [1.0]]))
-            estimates.update(self._means_of_q())
+            estimates.update(self._basis.means_of_q())
         return self.certificate(points, name=name)
-
-    def _means_of_q(self) -> dict[str, Estimate]:
-        """Return means over all draws, those with P(x) = 0 included."""
-        columns: dict[str, Array] = {
-            f"moment:{name}": np.asarray(self._draws.features[name], np.float64)
-            for name in self.names
-        }
-        if self._draws.log_base is not None:
-            columns["kl_base"] = self._draws.log_q - self._draws.log_base
-        return {name: _mean(column) for name, column in columns.items()}
 
     def _nothing(self, size: int) -> dict[str, Estimate]:
         """Return what is known where no draw had P(x) > 0: next to nothing."""
@@ -165,12 +211,12 @@ class Evaluator:
             "kl": same((nan, nan, 0.0, inf)),
             "log_z": same((nan, nan, -inf, inf)),
             "log_z_beta": same((nan, nan, -inf, inf)),
-            **({"kl_base": same((nan, nan, 0.0, inf))} if self._has_base else {}),
+            **({"kl_base": same((nan, nan, 0.0, inf))} if self._basis.has_base else {}),
             **{f"moment:{name}": same((nan, nan, -inf, inf)) for name in self.names},
         }
 
 
-def _mean(column: Array) -> Estimate:
-    """Return the mean of a column; unknown where an entry is."""
-    mean, se = column.mean(), column.std() / math.sqrt(len(column))
+def mean_estimate(mean: float, deviation: float, n: int) -> Estimate:
+    """Return the mean of n numbers with its interval; unknown where one of them is."""
+    se = deviation / math.sqrt(n)
     return Estimate(*(np.array([x]) for x in (mean, se, mean - Z95 * se, mean + Z95 * se)))

@@ -54,7 +54,7 @@ def with_intervals(
     # No draw above beta, or no two ratios that differ: 0 is all that the draws can say.
     unseen = (raw.n_above == 0) | (raw.tvd[0] <= 1e-12)
     bound = _positive(raw.tvd_bound, plus.tvd_bound, 1.0)
-    tvd = _positive(raw.tvd, plus.tvd, 1.0)
+    tvd = _slackened(_positive(raw.tvd, plus.tvd, 1.0), raw.tvd_slack)
     kl = _positive(raw.kl, plus.kl, math.inf)
     if unseen.any():
         bound_high, kl_high = _unseen_tail(raw, tail, raw.log_beta[unseen])
@@ -97,6 +97,12 @@ def _positive(raw: tuple[Array, Array], plus: tuple[Array, Array], largest: floa
     low, high = log_interval(*raw)
     _, higher = log_interval(*plus)
     return Estimate(*raw, low, np.minimum(np.maximum(high, higher), largest))
+
+
+def _slackened(tvd: Estimate, slack: Array) -> Estimate:
+    """Allow, besides chance, for what bins leave open."""
+    low, high = np.maximum(tvd.low - slack, 0.0), np.minimum(tvd.high + slack, 1.0)
+    return Estimate(tvd.value, tvd.se, low, high)
 
 
 def _symmetric(raw: tuple[Array, Array], low: float = -math.inf) -> Estimate:

@@ -13,20 +13,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quasir.typing import Array
 
-__all__ = ["SortedRatios", "Sums"]
+__all__ = ["Ratios", "SortedRatios", "Straddled", "Sums", "in_unit", "running_sums", "suffix_sums"]
 
 CHUNK = 2048
 GROUP = 64
 """Chunks that are summed at once: a megabyte, so that they stay in cache."""
 
-_LOW_POWER = np.array([1.0, 2.0])
-_COLUMN_POWER = np.array([1.0, 2.0, 2.0])
+SAME = 1e-9
+"""Log ratios that differ by less are the same, but for rounding."""
+
+LOW_POWER = np.array([1.0, 2.0])
+COLUMN_POWER = np.array([1.0, 2.0, 2.0])
+
+
+@dataclass(frozen=True)
+class Straddled:
+    """The bins that Q cuts fall into, where ratios are known by bins only.
+
+    Attributes
+    ----------
+    count : array (Q,)
+        Draws in the bin; 0 where the cut is an edge.
+    sums : array (Q, 2)
+        Over the bin, with m = w/M: the sums of m and m^2.
+    log_low, log_high : array (Q,)
+        Its edges.
+    """
+
+    count: Array
+    sums: Array
+    log_low: Array
+    log_high: Array
 
 
 @dataclass(frozen=True)
@@ -55,6 +79,9 @@ class Sums:
         Over L, for each column f: the sums of (w/U) f, (w/U)^2 f, (w/U)^2 f^2.
     high_columns : array (Q, K, 2)
         Over H, for each column f: the sums of f and f^2.
+    straddled : Straddled or None
+        Where ratios are binned, the draws of which it is not known whether they are in L or in H;
+        they are in neither sum.
     """
 
     n: float
@@ -67,6 +94,7 @@ class Sums:
     total: Array
     low_columns: Array
     high_columns: Array
+    straddled: Straddled | None = None
 
     def plus_draw(self, log_w: float) -> Sums:
         """Return the sums with one draw more, of ratio w; columns are left as they are."""
@@ -75,7 +103,7 @@ class Sums:
         more = powers * np.array([1.0, 1.0, -log_m, -log_m, log_m**2])
         above = log_w > self.log_cut
         with np.errstate(over="ignore"):
-            low_more = np.exp((log_w - self.log_unit)[:, None] * _LOW_POWER)
+            low_more = np.exp((log_w - self.log_unit)[:, None] * LOW_POWER)
         return replace(
             self,
             n=self.n + 1,
@@ -84,6 +112,41 @@ class Sums:
             high=self.high + np.where(above[:, None], more, 0.0),
             total=self.total + more,
         )
+
+
+class Ratios(Protocol):
+    """What the estimates need of the ratios: sums at cuts, levels to search, the largest few."""
+
+    n: int
+    log_max: float
+    exact_between: bool
+    """Whether the sums are exact at every cut, or at the levels alone."""
+
+    @property
+    def n_possible(self) -> int:
+        """Draws with P(x) > 0."""
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels there are."""
+
+    def level(self, i: int) -> float:
+        """Return the log of level i; they ascend."""
+
+    def reach(self, count: int) -> int:
+        """Return the highest level that is at most the count-th largest ratio; -1 where none is."""
+
+    def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
+        """Return cuts at which the sums are exact: the nearest, or (floor, ceil) one side."""
+
+    def largest(self, count: int) -> Array:
+        """Return the largest log ratios, `count` of them or all there are, ascending."""
+
+    def at_max(self) -> int:
+        """Return how many draws have the largest ratio, but for rounding."""
+
+    def at(self, log_cut: Array) -> Sums:
+        """Return the sums at each of the cuts."""
 
 
 class SortedRatios:
@@ -97,6 +160,8 @@ class SortedRatios:
         Columns summed over L (with weights w and w^2) and over H (without). They come in
         pairs and are most often the same array; KL(p_beta, a) needs two.
     """
+
+    exact_between = True
 
     def __init__(
         self,
@@ -130,6 +195,31 @@ class SortedRatios:
         """Draws with P(x) > 0."""
         return len(self.log_w)
 
+    @property
+    def n_levels(self) -> int:
+        """The levels are the ratios themselves."""
+        return len(self.log_w)
+
+    def level(self, i: int) -> float:
+        """Return the i-th smallest log ratio."""
+        return float(self.log_w[i])
+
+    def reach(self, count: int) -> int:
+        """Return where the count-th largest ratio is; below 0 where there are fewer."""
+        return len(self.log_w) - count
+
+    def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
+        """Return the cuts: the sums are exact at all of them."""
+        return log_cut
+
+    def largest(self, count: int) -> Array:
+        """Return the largest log ratios, `count` of them or all there are, ascending."""
+        return self.log_w[max(len(self.log_w) - count, 0) :]
+
+    def at_max(self) -> int:
+        """Return how many draws have the largest ratio, but for rounding."""
+        return len(self.log_w) - int(np.searchsorted(self.log_w, self.log_max - SAME))
+
     def _sum_chunks(self) -> None:
         size, step = len(self.log_w), CHUNK * GROUP
         pieces = []
@@ -153,12 +243,12 @@ class SortedRatios:
             np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)
         )
         # Before chunk m: the sums over all earlier chunks, in units of the largest of them.
-        self._before = _running_sums(units, sums[:, :2], _LOW_POWER)
-        self._before_columns = _running_sums(units, low_columns, _COLUMN_POWER)
+        self._before = running_sums(units, sums[:, :2], LOW_POWER)
+        self._before_columns = running_sums(units, low_columns, COLUMN_POWER)
         self._before_unit = np.concatenate([units[:1], units])
         # From chunk m on: the sums over it and all later chunks, in units of the largest of all.
-        self._from = _suffix_sums(_in_unit(sums, self.log_max - units))
-        self._from_columns = _suffix_sums(high_columns)
+        self._from = suffix_sums(in_unit(sums, self.log_max - units))
+        self._from_columns = suffix_sums(high_columns)
 
     def at(self, log_cut: Array) -> Sums:
         """Return the sums at each of the cuts."""
@@ -205,16 +295,16 @@ class SortedRatios:
         unit = self.log_w[np.maximum(index - 1, 0)]
         sums, low_columns, _ = _local_sums(log_w, unit, low_rows, high_rows, below)
         shift = np.minimum(self._before_unit[chunk] - unit, 0.0)
-        low = sums[:, :2] + self._before[chunk] * np.exp(shift[:, None] * _LOW_POWER)
+        low = sums[:, :2] + self._before[chunk] * np.exp(shift[:, None] * LOW_POWER)
         low_columns = low_columns + self._before_columns[chunk] * np.exp(
-            shift[:, None, None] * _COLUMN_POWER
+            shift[:, None, None] * COLUMN_POWER
         )
 
         top = self.log_w[np.minimum((chunk + 1) * CHUNK, size) - 1]
         above = inside & ~below
         sums, _, high_columns = _local_sums(log_w, top, low_rows, high_rows, above)
         later = np.minimum(chunk + 1, len(self._from) - 1)
-        high = _in_unit(sums, self.log_max - top) + self._from[later]
+        high = in_unit(sums, self.log_max - top) + self._from[later]
         return n_high, unit, low, high, low_columns, high_columns + self._from_columns[later]
 
 
@@ -252,7 +342,7 @@ def _dot(a: Array, b: Array) -> Array:
     return sums
 
 
-def _in_unit(sums: Array, rise: Array) -> Array:
+def in_unit(sums: Array, rise: Array) -> Array:
     """Change the unit of local sums to one that is larger by the factor e^rise."""
     s1, s2, s1l, s2l, s2ll = sums.T
     down = np.exp(-rise)
@@ -268,7 +358,7 @@ def _in_unit(sums: Array, rise: Array) -> Array:
     )
 
 
-def _running_sums(units: Array, sums: Array, power: Array) -> Array:
+def running_sums(units: Array, sums: Array, power: Array) -> Array:
     """Return row m = the sum of rows before m, in units of the largest of them."""
     out = np.zeros((len(units) + 1, *sums.shape[1:]))
     falls = np.exp((np.concatenate([units[:1], units[:-1]]) - units)[:, None] * power)
@@ -277,7 +367,7 @@ def _running_sums(units: Array, sums: Array, power: Array) -> Array:
     return out
 
 
-def _suffix_sums(sums: Array) -> Array:
+def suffix_sums(sums: Array) -> Array:
     """Return row m = the sum of rows m, m + 1, ..., with a last row of zeros."""
     out = np.zeros((len(sums) + 1, *sums.shape[1:]))
     out[:-1] = np.cumsum(sums[::-1], axis=0)[::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from quasir.certificate import Certificate, Evidence, doubts_about, level_text
 from quasir.draws import Draws
 from quasir.errors import InputError, Unreachable
 from quasir.estimate import Estimate
-from quasir.evaluator import Evaluator
+from quasir.evaluator import Basis, Evaluator, basis_of
 from quasir.levels import as_log_beta, as_rate, number
+from quasir.progress import Progress
 from quasir.report.tables import curve_html, curve_text
 from quasir.search import ENOUGH_ABOVE, largest_accepting, smallest_meeting, what_it_takes
 from quasir.tail import Tail
@@ -24,23 +26,45 @@ from quasir.typing import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "tradeoff"]
+    from quasir.store import Store
+
+__all__ = ["Curve", "default_levels", "is_large", "tradeoff"]
 
 POINTS = 200
+STREAMED = 20_000_000
+"""A store of more draws than this is streamed: sorting them would take a gigabyte and more."""
 
 
 def tradeoff(
-    draws: Draws, betas: ArrayLike | None = None, *, log_betas: ArrayLike | None = None
+    draws: Draws | Store | str | Path,
+    betas: ArrayLike | None = None,
+    *,
+    log_betas: ArrayLike | None = None,
+    stream: bool | None = None,
+    progress: Progress = False,
 ) -> Curve:
     """Estimate everything the paper estimates, at every beta.
 
     Parameters
     ----------
-    draws : Draws
-        From `draw` or `Draws.from_arrays`.
+    draws : Draws, Store, or the folder of a run
+        From `draw` or `Draws.from_arrays`, or on disk.
     betas, log_betas : array, optional
         Where to; by default 200 betas evenly spaced in log from where the acceptance rate
         begins to fall to the largest ratio seen.
+    stream : bool, optional
+        Whether draws on disk are reduced to summaries, shard by shard, instead of loaded: the
+        memory is then that of a few shards, however many there are. By default from 20 million
+        draws on.
+    progress : bool or callable
+        Of the streaming: True shows a line on stderr, a callable is called with (done, n, done).
+
+    Notes
+    -----
+    A streamed curve knows the ratios by bins (`quasir.bins`). Its betas are at edges of bins: a
+    beta that is given is moved to the nearest edge, in proportion by less than half a bin's width,
+    and what is returned says where to. There every estimate is that of all the draws, but for TVD,
+    which is known to within `Curve.tvd_slack`, and its interval allows for it.
 
     Examples
     --------
@@ -52,7 +76,42 @@ def tradeoff(
     >>> round(cert.tvd.value, 6)
     0.05
     """
-    evaluator = Evaluator(draws)
+    if not isinstance(draws, Draws):
+        return _of_store(draws, betas, log_betas, stream, progress)
+    if stream:
+        raise InputError("only draws on disk can be streamed: give the folder of a run.")
+    return _curve(basis_of(draws), betas, log_betas)
+
+
+def is_large(store: Store) -> bool:
+    """Return whether a store is streamed unless told otherwise."""
+    return len(store) > STREAMED
+
+
+def _of_store(
+    store: Store | str | Path,
+    betas: ArrayLike | None,
+    log_betas: ArrayLike | None,
+    stream: bool | None,
+    progress: Progress,
+) -> Curve:
+    from quasir.store import Store
+    from quasir.store.summaries import summarise
+
+    if isinstance(store, (str, Path)):
+        store = Store.open(store)
+    if not isinstance(store, Store):
+        raise InputError(
+            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
+        )
+    if not (is_large(store) if stream is None else stream):
+        return _curve(basis_of(store.load(items=False)), betas, log_betas)
+    doubts = tuple(store.facts.get("doubts", ()))
+    return _curve(summarise(store, progress=progress).basis(doubts), betas, log_betas)
+
+
+def _curve(basis: Basis, betas: ArrayLike | None, log_betas: ArrayLike | None) -> Curve:
+    evaluator = Evaluator(basis)
     return Curve(evaluator, _grid(evaluator, betas, log_betas))
 
 
@@ -71,6 +130,8 @@ class Curve:
     moments : dict of Estimate of arrays
     tail : Tail
         The fitted tail of the ratios.
+    tvd_slack : array
+        How far `tvd` can be from its value on all the draws: 0 unless the curve was streamed.
     """
 
     acceptance_rate: Estimate
@@ -85,6 +146,7 @@ class Curve:
         self._evaluator = evaluator
         self.log_betas = log_betas
         self._points = evaluator.points(log_betas)
+        self.tvd_slack = self._points.tvd_slack
         parts = self._points.estimates
         self.acceptance_rate, self.kl = parts["acceptance_rate"], parts["kl"]
         self.tvd, self.tvd_bound = parts["tvd"], parts["tvd_bound"]
@@ -107,6 +169,11 @@ class Curve:
     def n_possible(self) -> int:
         """Draws with P(x) > 0."""
         return self._evaluator.n_possible
+
+    @property
+    def bin_width(self) -> float:
+        """Log of the ratio between neighbouring betas that a streamed curve can tell apart, or 0."""
+        return float(getattr(self._evaluator.ratios, "width", 0.0))
 
     @property
     def ess(self) -> float:
@@ -153,6 +220,9 @@ class Curve:
     ) -> Certificate:
         """Return the certificate at a beta, or at the cheapest beta that meets a wish.
 
+        On a streamed curve, at the edge of a bin: that nearest to the beta, or the first to meet
+        the wish.
+
         Exactly one argument is given. `acceptance_rate` takes the largest beta that accepts at
         least that share, and so has the best quality at that cost; `tvd`, `tvd_bound` and `kl`
         take the smallest beta whose estimate is no more than that, and so the lowest cost.
@@ -184,26 +254,27 @@ class Curve:
         return self._at(found)
 
     def _at(self, log_beta: float) -> Certificate:
-        return self._evaluator.certificate(self._evaluator.points(np.array([log_beta])))
+        level = self._evaluator.ratios.snap(np.array([log_beta]))
+        return self._evaluator.certificate(self._evaluator.points(level))
 
     def _unreachable(self, name: str, wanted: float) -> Unreachable:
-        log_w = self._evaluator.ratios.log_w
+        ratios, possible = self._evaluator.ratios, self.n_possible
         advice = "Use a proposal closer to the target, or ask for what can be vouched for."
         if name == "acceptance_rate":
             best = self.projection
             return Unreachable(
-                f"acceptance_rate = {wanted:g} cannot be met: only {len(log_w):,} of {self.n:,} "
+                f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {self.n:,} "
                 f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
                 f"beta -> 0. {advice}",
                 best,
             )
-        if len(log_w) < ENOUGH_ABOVE:
+        if possible < ENOUGH_ABOVE:
             return Unreachable(
-                f"{name} = {wanted:g} cannot be promised: only {len(log_w)} of {self.n:,} draws "
+                f"{name} = {wanted:g} cannot be promised: only {possible} of {self.n:,} draws "
                 f"have P(x) > 0. Draw more. {advice}",
-                self._at(float(log_w[0])),
+                self._at(ratios.level(0)),
             )
-        best = self._at(float(log_w[-ENOUGH_ABOVE]))
+        best = self._at(ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
         part: Estimate = getattr(best, name)
         more = what_it_takes(name, wanted, self.tail, best.log_z.value)
         return Unreachable(
@@ -262,16 +333,26 @@ def _grid(evaluator: Evaluator, betas: ArrayLike | None, log_betas: ArrayLike | 
                 f"{name} must be one or more numbers, all finite{above}. "
                 "Betas out of a float's range can be given as log_betas."
             )
-        return levels if betas is None else np.log(levels)
+        return evaluator.ratios.snap(levels if betas is None else np.log(levels))
+    return default_levels(evaluator)
+
+
+def default_levels(evaluator: Evaluator) -> Array:
+    """Return 200 levels from where the acceptance rate begins to fall to the largest ratio."""
     if not evaluator.n_possible:
         return np.zeros(1)
     top = evaluator.ratios.log_max
     start = largest_accepting(evaluator.ratios, 0.99 * evaluator.n_possible / evaluator.n)
     if start is None or start >= top:
-        return np.array([top])
+        return evaluator.ratios.snap(np.array([top]), np.ceil)
     grid = np.linspace(start, top, POINTS)
     grid[-1] = top
-    return grid
+    if evaluator.ratios.exact_between:
+        return grid
+    # On edges of bins some may fall together, and the last is at or above the largest ratio.
+    snapped = evaluator.ratios.snap(grid)
+    snapped[-1] = evaluator.ratios.snap(grid[-1:], np.ceil)[0]
+    return np.unique(snapped)
 
 
 def _as_distance(name: str, wish: Any) -> float:

@@ -136,14 +136,20 @@ def _compressible(name: str) -> bool:
     return name in ("text", "token_ids", "json", "index", "item") or name.startswith(FEATURE)
 
 
-def read(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a shard, or some of its columns."""
-    return pq.read_table(path, columns=columns, use_threads=True, memory_map=True)
+def read(source: Path | pa.BufferReader, columns: list[str] | None = None, check: bool = False) -> pa.Table:
+    """Read a shard, or some of its columns; `check` compares their pages with their checksums."""
+    return pq.read_table(
+        source,
+        columns=columns,
+        use_threads=True,
+        memory_map=True,
+        page_checksum_verification=check,
+    )
 
 
-def columns_of(path: Path) -> list[str]:
+def columns_of(source: Path | pa.BufferReader) -> list[str]:
     """Return the names of a shard's columns."""
-    names: list[str] = pq.read_schema(path).names
+    names: list[str] = pq.read_schema(source).names
     return names
 
 
