@@ -172,7 +172,7 @@ class Curve:
 
     @property
     def bin_width(self) -> float:
-        """Log of the ratio between neighbouring betas that a streamed curve can tell apart, or 0."""
+        """How far apart in log the betas of a streamed curve are; 0 where any beta will do."""
         return float(getattr(self._evaluator.ratios, "width", 0.0))
 
     @property

@@ -57,7 +57,9 @@ def test_no_shard_more_is_read_than_it_takes(tmp_path, monkeypatch):
     read, taken = [], []
     numbers, items = Store.read, Store.items
     monkeypatch.setattr(
-        Store, "read", lambda self, i, items=True: read.append((i, items)) or numbers(self, i, items)
+        Store,
+        "read",
+        lambda self, i, items=True: read.append((i, items)) or numbers(self, i, items),
     )
     monkeypatch.setattr(
         Store, "items", lambda self, i, rows: taken.append((i, len(rows))) or items(self, i, rows)

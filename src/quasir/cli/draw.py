@@ -49,7 +49,9 @@ def draw(
     gpus_per_worker: Annotated[float, typer.Option(min=0, help="What a worker of Ray needs.")] = 0,
     shards_at: Annotated[
         str | None,
-        typer.Option(help="An address for the shards, such as s3://bucket/run, instead of the run."),
+        typer.Option(
+            help="An address for the shards, such as s3://bucket/run, instead of the run."
+        ),
     ] = None,
     allow_code: AllowCode = False,
     json: Json = False,
@@ -131,9 +133,7 @@ def draw_all(run: Run, repair: bool = False, engine: Engine | None = None) -> in
         say(f"going on from {before:,} draws")
     engine = engine or local_engine(run)
     with Bar("drawing") as bar:
-        drawn = draw_into(
-            store, run.target, run.proposal, run.recipe.draws, bar, engine, run.parts
-        )
+        drawn = draw_into(store, run.target, run.proposal, run.recipe.draws, bar, engine, run.parts)
     if "stopped" in store.facts:
         say(f"stopped: {store.facts['stopped']}; the same command goes on")
     return drawn

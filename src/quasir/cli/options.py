@@ -45,7 +45,7 @@ Stream = Annotated[
     bool,
     typer.Option(
         "--stream",
-        help="Read the draws shard by shard, in little memory; from 20 million on it is done anyway.",
+        help="Read shard by shard, in little memory; done anyway from 20 million draws on.",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]

@@ -58,7 +58,9 @@ def plan(
     if json:
         told = made.to_dict() | {
             "machines": machines,
-            "hours": None if made.seconds is None else made.seconds.times(1 / 3600 / machines).to_dict(),
+            "hours": None
+            if made.seconds is None
+            else made.seconds.times(1 / 3600 / machines).to_dict(),
             "machines_for": {"hours": hours, "machines": made.machines_for(hours)},
         }
         print(jsonlib.dumps(told))

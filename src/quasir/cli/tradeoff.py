@@ -15,9 +15,7 @@ from quasir.tradeoff import tradeoff as curve_of
 __all__ = ["streamed", "tradeoff"]
 
 
-def tradeoff(
-    run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None
-) -> None:
+def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
     """Print the trade-off of a run at every beta, from its stored draws; no model is loaded.
 
     Writes tradeoff.csv and figures/tradeoff.png into the run, and where the draws are streamed a

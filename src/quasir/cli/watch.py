@@ -38,8 +38,8 @@ def watch(
     """Show a run while it draws: how far, how fast, and the trade-off so far.
 
     Only looks: another process draws. With --until it asks that process to stop when the estimates
-    at the recipe's beta are as precise as wished; of several wishes, all must be met. With --json, a
-    line for each look.
+    at the recipe's beta are as precise as wished; of several wishes, all must be met. With --json,
+    a line for each look.
 
     Example: quasir watch runs/scientists --until tvd_se=0.005
     """
@@ -114,4 +114,3 @@ def as_text(glance: Glance) -> str:
     if glance.certificate is not None:
         parts.append(str(glance.certificate))
     return "\n".join(parts)
-

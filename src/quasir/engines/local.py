@@ -34,7 +34,7 @@ CLEARLY = 1.05
 
 @dataclass(frozen=True)
 class Local:
-    """This machine.
+    """The machine at hand.
 
     Parameters
     ----------

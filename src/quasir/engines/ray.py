@@ -66,6 +66,8 @@ class Ray:
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None
     ) -> Iterator[tuple[Task, Any]]:
         """Yield each task with its result; see `Engine.map`."""
+        if not tasks:
+            return
         ray = _ray()
         own = not ray.is_initialized()
         if own:
@@ -135,7 +137,9 @@ class _Crew:
                 while left and self.idle:
                     worker, task = self.idle.pop(), left.popleft()
                     self.working[worker.do.remote(task)] = worker, task
-                while len(self.starting) + len(self.working) < min(self.size, len(left) + 1):
+                while len(self.starting) + len(self.working) < min(
+                    self.size, len(left) + len(self.working)
+                ):
                     worker = self.actor.remote(self.make)
                     self.starting[worker.ready.remote()] = worker
                 under_way = [*self.working, *self.starting]

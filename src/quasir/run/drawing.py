@@ -121,9 +121,7 @@ class _Tally:
         self.report(self.done, self.wanted, self.done)
 
 
-def _in_this_process(
-    store: Store, tasks: list[Task], work: Work
-) -> Iterator[tuple[Task, Written]]:
+def _in_this_process(store: Store, tasks: list[Task], work: Work) -> Iterator[tuple[Task, Written]]:
     for task in tasks:
         if stop_asked(store.folder) is not None:
             return

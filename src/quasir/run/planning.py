@@ -2,7 +2,7 @@
 
 A standard error falls as 1/sqrt(N), so N = n (se_n/se)^2 draws are needed, n being the pilot's. How
 well that is known is told by the pilot itself: its draws are cut into parts, and the variance that
-each part finds is compared. What the pilot cannot know, such as a tail that it has not seen, is said.
+each part finds is compared. What the pilot cannot know, such as a tail it has not seen, is said.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from quasir.draws import Draws
 from quasir.errors import InputError, QuasirError
 from quasir.estimate import Z95, Estimate
 from quasir.store import Store
+from quasir.store.store import shard_name
 from quasir.tradeoff import tradeoff
 
 __all__ = ["Plan", "Range", "plan"]
@@ -158,7 +159,7 @@ def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None)
             still.low / per_second.high,
             still.high / per_second.low,
         )
-    size = sum(store.place.identity(f"shard-{i:05d}.parquet")[0] for i in store.numbers())
+    size = sum(store.place.identity(shard_name(i))[0] for i in store.numbers())
     return Plan(
         of,
         se,

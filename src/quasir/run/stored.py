@@ -78,9 +78,7 @@ def sample_stored(
         found = _scan(store, certificate, n)
     kept = _with_items(store, found)
     samples = samples_of(kept, found.index, len(store), certificate)
-    return Sampled(
-        certificate, samples, found.index, compared(samples, certificate, found.chances)
-    )
+    return Sampled(certificate, samples, found.index, compared(samples, certificate, found.chances))
 
 
 def _scan(store: Store, certificate: Certificate, n: int) -> Found:

@@ -136,7 +136,9 @@ def _compressible(name: str) -> bool:
     return name in ("text", "token_ids", "json", "index", "item") or name.startswith(FEATURE)
 
 
-def read(source: Path | pa.BufferReader, columns: list[str] | None = None, check: bool = False) -> pa.Table:
+def read(
+    source: Path | pa.BufferReader, columns: list[str] | None = None, check: bool = False
+) -> pa.Table:
     """Read a shard, or some of its columns; `check` compares their pages with their checksums."""
     return pq.read_table(
         source,

@@ -174,7 +174,9 @@ class Store:
     def add(self, number: int, draws: Draws, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that vouches for it."""
         first = number * self.shard_size
-        self.record(number, Shard(len(draws), write_shard(self.place, number, draws, first), seconds))
+        self.record(
+            number, Shard(len(draws), write_shard(self.place, number, draws, first), seconds)
+        )
 
     def record(self, number: int, shard: Shard) -> None:
         """Put a shard that is written into the manifest."""
