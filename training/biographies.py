@@ -8,7 +8,6 @@ checkpoint and ends as if it had never stopped.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import json
 import math
@@ -35,6 +34,8 @@ from muon import Muon
 from tokenizers import Tokenizer
 from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
+
+from quasir.text.memory import keep_freed_memory
 
 HELD_OUT_SHARE = 0.03
 CHECKPOINT_EVERY = 50
@@ -366,18 +367,6 @@ def parse_arguments() -> argparse.Namespace:
             help=f"default {field.default}",
         )
     return parser.parse_args()
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to hand freed memory out again, where there is a glibc.
-
-    Large arrays are otherwise mapped anew at every step; zeroing their pages took 30 % of the time.
-    """
-    trim_threshold, mmap_max = -1, -4
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(mmap_max, 0)
-        mallopt(trim_threshold, 2**31 - 1)
 
 
 def main() -> None:

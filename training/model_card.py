@@ -21,10 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from biographies import HELD_OUT_SHARE, Options, held_out_loss, keep_freed_memory
+from biographies import HELD_OUT_SHARE, Options, held_out_loss
 from corpus import encode, read_texts, split_held_out
 from sampling import sample_tokens
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from quasir.text.memory import keep_freed_memory
 
 # The word lists of the paper's features.
 SCIENCE = (

@@ -7,7 +7,8 @@ and nested as beta grows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from quasir.blocks import BLOCK, block_log_u, block_rng, log_uniforms, root_seed
 from quasir.errors import InputError
 from quasir.items import as_items, concatenate, take
 from quasir.levels import as_log_beta, check_count
-from quasir.progress import Progress, Report, progress_of
+from quasir.progress import Progress, progress_of
 from quasir.scoring import check_drawn, check_log_scores, propose, score
 from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
@@ -27,10 +28,12 @@ from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
 if TYPE_CHECKING:
     from quasir.engines import Engine
 
-__all__ = ["Draws", "draw", "draw_blocks"]
+__all__ = ["Draws", "draw", "draw_blocks", "draw_pieces"]
 
 AT_ONCE = 64
-"""Blocks that `draw` proposes before it scores them: enough to hide the cost of a call."""
+"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+WORTH_A_REPORT = 1.0
+"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
 
 CUT_SUPPORT = (
     "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
@@ -262,36 +265,33 @@ def draw(
     root, parts = root_seed(seed), []
     report = progress_of(progress, "drawn")
     if engine is not None:
-        return _draw_by(engine, target, proposal, n, root, batch_size, report)
-    for block in range(0, -(-n // BLOCK), AT_ONCE):
-        parts.append(draw_blocks(target, proposal, root, block, AT_ONCE, n, batch_size))
-        done = min(n, (block + AT_ONCE) * BLOCK)
+        from quasir.engines.work import draw_by
+
+        return draw_by(engine, target, proposal, n, root, batch_size, report)
+    done = 0
+    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
+        parts.append(piece)
+        done += len(piece)
         report(done, n, done)
     return Draws.concatenate(parts)
 
 
-def _draw_by(
-    engine: Engine,
+def draw_pieces(
     target: Target,
     proposal: Proposal,
-    n: int,
     seed: int,
-    batch_size: int | None,
-    report: Report,
-) -> Draws:
-    """Have an engine draw pieces, and join them in their order."""
-    from quasir.engines.work import BlockWork
-
-    # A piece is small enough that each of a few workers has several.
-    blocks = -(-n // BLOCK)
-    size = max(1, min(AT_ONCE, blocks // 32))
-    tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
-    work, parts, done = BlockWork(target, proposal, seed, n, batch_size), {}, 0
-    for (first, _), part in engine.map(work, tasks):
-        parts[first] = part
-        done += len(part)
-        report(done, n, done)
-    return Draws.concatenate([parts[first] for first, _ in tasks])
+    block: int,
+    stop: int,
+    batch_size: int | None = None,
+) -> Iterator[Draws]:
+    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    at_once = 1
+    while block * BLOCK < stop:
+        start = time.perf_counter()
+        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
+        block += at_once
+        if time.perf_counter() - start < WORTH_A_REPORT / 4:
+            at_once = min(4 * at_once, AT_ONCE)
 
 
 def draw_blocks(

@@ -16,11 +16,11 @@ def one(seed, stored, n, beta):
     """Return the check of n samples, from `stored` draws and from what is drawn on."""
     draws = qr.draw(WATCHED, PROPOSAL, 4096, seed=seed)
     few = draws.take(np.arange(stored))
-    certificate = qr.tradeoff(few).at(beta=beta)
+    certificate = qr.tradeoff(few, betas=[beta]).at(beta=beta)
     sampled = sample_run(few, certificate, n)
     if len(sampled.samples) < n:
         # The certificate of the first draws against samples that go beyond them.
-        more = sample_run(draws, qr.tradeoff(draws).at(beta=beta), n)
+        more = sample_run(draws, qr.tradeoff(draws, betas=[beta]).at(beta=beta), n)
         assert len(more.samples) == n
         return checked(more.samples, certificate, draws)[0]
     return sampled.checks[0]
@@ -32,10 +32,10 @@ def one(seed, stored, n, beta):
     ids=["most of the draws", "a few of the draws", "more than the draws", "exact"],
 )
 def test_their_spread_is_1(stored, n, beta):
-    z = np.array([one(seed, stored, n, beta).z for seed in range(300)])
-    # The sample variance of 300 standard normals is within 0.35 of 1, but for 1 time in 10,000.
-    assert abs(z.var() - 1) < 0.35
-    assert abs(z.mean()) < 4 / np.sqrt(300)
+    z = np.array([one(seed, stored, n, beta).z for seed in range(200)])
+    # The sample variance of 200 standard normals is within 0.4 of 1, but for 1 time in 10,000.
+    assert abs(z.var() - 1) < 0.4
+    assert abs(z.mean()) < 4 / np.sqrt(200)
 
 
 def test_samples_of_another_beta_are_found_out():

@@ -80,7 +80,7 @@ def test_a_text_that_is_cut_has_no_end_token():
     assert len(cut[0].token_ids) == 2
     ids = list(whole[0].token_ids)
     with_end = by_hand(lm, ids)
-    longer = lm._copy(max_tokens=1)
+    longer = lm.varied(max_tokens=1)
     assert longer.log_prob(whole)[0] > with_end  # cut there, it needs no end token
     assert lm.log_prob(whole)[0] == pytest.approx(with_end, abs=1e-4)
 

@@ -57,7 +57,9 @@ def draw(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Draw from the proposal and score, into the store; stopped, the same command goes on.
+    """Only draw and score, into the store.
+
+    Stopped or killed at any moment, the same command goes on where it was.
 
     Whoever draws, the draws are the same.
 
@@ -86,7 +88,7 @@ def folder_of(recipe: str, out: Path | None) -> Path:
     if out is not None:
         return out
     path = Path(recipe)
-    return path if path.is_dir() and (path / MANIFEST).exists() else Path("runs") / path.stem
+    return path if (path / "recipe.yaml").is_file() else Path("runs") / path.stem
 
 
 def local_engine(run: Run, processes: int | None = None) -> Local:
@@ -112,6 +114,10 @@ def begin(
     read = recipes.read(source, draws=draws, seed=seed)
     if read.unfitted and not (folder / MANIFEST).exists():
         say(f"fitting lambda for {', '.join(read.unfitted)} on {read.fit:,} draws of the base")
+    if read.base.model is not None:
+        from quasir.text.memory import keep_freed_memory
+
+        keep_freed_memory()
     with Bar("fitting") as bar:
         run = Run.begin(read, source, folder, allow_code, bar, shards_at)
     run.keep_recipe()

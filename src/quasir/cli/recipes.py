@@ -22,7 +22,9 @@ def recipes(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """List the built-in recipes, a line each; `quasir recipes show NAME` prints the YAML.
+    """List the built-in recipes, or show one.
+
+    `quasir recipes show NAME` prints its YAML.
 
     Example: quasir recipes show scientists > mine.yaml
     """

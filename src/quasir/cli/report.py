@@ -29,7 +29,9 @@ __all__ = ["finish", "report"]
 
 
 def report(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
-    """Write the report of a run again, from its stored draws; no model is loaded.
+    """Write the report of a run again.
+
+    From its stored draws; no model is loaded.
 
     Example: quasir report runs/scientists
     """

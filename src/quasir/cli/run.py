@@ -22,9 +22,9 @@ def run(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Run a recipe to its end: draws, trade-off, samples, and a report to open in a browser.
+    """Run a recipe: draws, trade-off, samples, report.
 
-    Stopped at any moment, the same command goes on where it was.
+    The report opens in a browser. Stopped at any moment, the same command goes on where it was.
 
     Example: quasir run scientists --out runs/scientists
     """

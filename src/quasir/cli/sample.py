@@ -45,9 +45,10 @@ def sample(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Print samples as JSON lines: text, log p_beta, features; draws on where too few are stored.
+    """Print samples of a run, as JSON lines.
 
-    Without a wish, beta is chosen as the recipe says.
+    Each has text, log p_beta and features. Where the store holds too few accepted draws, it draws
+    on. Without a wish, beta is chosen as the recipe says.
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """

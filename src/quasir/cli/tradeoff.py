@@ -16,10 +16,10 @@ __all__ = ["streamed", "tradeoff"]
 
 
 def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
-    """Print the trade-off of a run at every beta, from its stored draws; no model is loaded.
+    """Print the trade-off of a run.
 
-    Writes tradeoff.csv and figures/tradeoff.png into the run, and where the draws are streamed a
-    summary beside each shard.
+    From its stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into it,
+    and where the draws are streamed a summary beside each shard.
 
     Example: quasir tradeoff runs/scientists
     """
@@ -29,7 +29,7 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
     write_tradeoff(run, curve)
     figures = write_figures(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
-    say(f"written: {run / 'tradeoff.csv'}, {', '.join(map(str, figures))}")
+    say(f"written: {run / 'tradeoff.csv'}, and {len(figures)} figures in {run / 'figures'}")
 
 
 def streamed(store: Store, stream: bool) -> Curve:

@@ -7,11 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from quasir.draws import Draws, draw_blocks
+from quasir.blocks import BLOCK
+from quasir.draws import AT_ONCE, Draws, draw_blocks
 from quasir.errors import WorkFailed
+from quasir.progress import Report
 from quasir.typing import Proposal, Target
 
-__all__ = ["ATTEMPTS", "BlockWork", "Engine", "Failures", "Make", "Stop", "Task", "Work"]
+__all__ = [
+    "ATTEMPTS",
+    "BlockWork",
+    "Engine",
+    "Failures",
+    "Make",
+    "Stop",
+    "Task",
+    "Work",
+    "draw_by",
+    "reason_of",
+]
 
 ATTEMPTS = 3
 """A task that fails this often for one reason will not succeed by being tried again."""
@@ -100,3 +113,25 @@ class BlockWork:
             )
 
         return work
+
+
+def draw_by(
+    engine: Engine,
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: int,
+    batch_size: int | None,
+    report: Report,
+) -> Draws:
+    """Have an engine draw pieces into memory, and join them in their order."""
+    # A piece is small enough that each of a few workers has several.
+    blocks = -(-n // BLOCK)
+    size = max(1, min(AT_ONCE, blocks // 32))
+    tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
+    work, parts, done = BlockWork(target, proposal, seed, n, batch_size), {}, 0
+    for (first, _), part in engine.map(work, tasks):
+        parts[first] = part
+        done += len(part)
+        report(done, n, done)
+    return Draws.concatenate([parts[first] for first, _ in tasks])

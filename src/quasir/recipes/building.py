@@ -16,9 +16,8 @@ from quasir.constrain import constrain
 from quasir.errors import RecipeError
 from quasir.features import Feature
 from quasir.progress import Progress
-from quasir.proposals import Mixture, Table, from_scipy
 from quasir.recipes.schema import FeatureSpec, Recipe, Source
-from quasir.store.shards import hash_of
+from quasir.recipes.sources import Sources
 from quasir.target import Factor, Pointwise, Product, Tilt
 from quasir.typing import Proposal
 
@@ -41,10 +40,10 @@ class Built:
 def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     """Load the models and make the features; `folder` is where the recipe is."""
     named = features_of(recipe, folder, allow_code)
-    loaded: dict[tuple[Any, ...], Any] = {}
-    base = _source(recipe.base, recipe, loaded)
-    proposal = base if recipe.proposal == Source() else _source(recipe.proposal, recipe, loaded)
-    return Built(base, proposal, named, [_identity(model) for model in loaded.values()])
+    sources = Sources(recipe, folder)
+    base = sources.make(recipe.base)
+    proposal = base if recipe.proposal == Source() else sources.make(recipe.proposal)
+    return Built(base, proposal, named, sources.identities())
 
 
 def features_of(
@@ -139,73 +138,3 @@ def _function(place: str, folder: Path) -> Callable[[Any], Any]:
         raise RecipeError(f"{path} has no function {function!r}.")
     made: Callable[[Any], Any] = found
     return made
-
-
-def _source(source: Source, recipe: Recipe, loaded: dict[tuple[Any, ...], Any]) -> Any:
-    if source.table is not None:
-        return Table(source.table)
-    if source.poisson is not None:
-        from scipy import stats
-
-        return from_scipy(stats.poisson(source.poisson))
-    if source.mixture is not None:
-        parts = [_source(part, recipe, loaded) for part in source.mixture]
-        return Mixture(parts, [part.weight for part in source.mixture])
-    from quasir import text
-
-    if source.round_trip is not None:
-        trip = source.round_trip
-        made = text.RoundTrip(
-            trip.there,
-            trip.back,
-            trip.text,
-            beams=trip.beams,
-            top_k=trip.top_k,
-            max_tokens=recipe.max_tokens,
-        )
-        loaded["round_trip", trip.there, trip.back] = made
-        return made
-    base = recipe.base
-    name = source.model or base.model
-    if name is None:
-        raise RecipeError(
-            "the proposal names no model, and the base is none: give it a model, a table or a "
-            "poisson."
-        )
-    # What the proposal leaves out is the base's, if it is of the same model.
-    same = source.model in (None, base.model)
-    adapter = source.adapter or (base.adapter if source.model is None else None)
-    revision = source.revision or (base.revision if same else None)
-    warp: dict[str, Any] = {
-        "temperature": source.temperature,
-        "top_k": source.top_k,
-        "top_p": source.top_p,
-        "max_tokens": recipe.max_tokens,
-    }
-    key = (name, adapter, revision, source.dtype, source.source is not None)
-    settings: dict[str, Any] = {"adapter": adapter, "revision": revision, "dtype": source.dtype}
-    if source.source is not None:
-        if key not in loaded:
-            loaded[key] = text.Seq2SeqLM(name, source.source, **warp, **settings)
-        return loaded[key]
-    if key not in loaded:
-        loaded[key] = text.CausalLM(name, max_tokens=recipe.max_tokens, **settings)
-    return loaded[key].varied(prompt=source.prompt, **warp)
-
-
-def _identity(model: Any) -> dict[str, str | None]:
-    """Return what tells a model from others: name, adapter, revision, hash of its weights."""
-    from quasir.text.loading import BUILT_IN
-
-    name = model.name
-    folder = BUILT_IN.get(name, Path(name)) if name is not None else None
-    weights = None
-    if folder is not None and folder.is_dir():
-        weights = next((hash_of(file) for file in sorted(folder.glob("*.safetensors"))), None)
-    revision = model.revision or getattr(model.model.config, "_commit_hash", None)
-    return {
-        "name": name,
-        "adapter": model.adapter,
-        "revision": revision,
-        "weights_sha256": weights,
-    }

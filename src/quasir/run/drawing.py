@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from quasir.blocks import BLOCK
-from quasir.draws import AT_ONCE, Draws, draw_blocks
+from quasir.draws import Draws, draw_pieces
 from quasir.engines.work import Engine, Task, Work
 from quasir.errors import StoreError
 from quasir.progress import Progress, Report, progress_of
@@ -21,9 +21,6 @@ from quasir.store.store import Shard, shard_name, write_shard
 from quasir.typing import Proposal, Target
 
 __all__ = ["Parts", "ShardWork", "Written", "draw_into", "draw_shard"]
-
-WORTH_A_REPORT = 1.0
-"""Seconds after which one wants to hear of progress: pieces are made about that long."""
 
 Parts = Callable[[], tuple[Target, Proposal]]
 """Loads the target and the proposal, in the process that calls it."""
@@ -198,18 +195,12 @@ def draw_shard(
     size: int,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Draws:
-    """Draw the first `size` draws of a shard, in pieces that grow while they are quick."""
-    first = number * blocks_a_shard
-    stop, block, at_once = first * BLOCK + size, first, 1
-    parts: list[Draws] = []
-    while block * BLOCK < stop:
-        start = time.perf_counter()
-        blocks = min(at_once, first + blocks_a_shard - block)
-        parts.append(draw_blocks(target, proposal, seed, block, blocks, stop))
-        block += blocks
-        if time.perf_counter() - start < WORTH_A_REPORT / 4:
-            at_once = min(4 * at_once, AT_ONCE)
-        tell(min(block * BLOCK, stop) - first * BLOCK)
+    """Draw the first `size` draws of a shard, and tell of each piece."""
+    first, parts, drawn = number * blocks_a_shard, [], 0
+    for piece in draw_pieces(target, proposal, seed, first, first * BLOCK + size):
+        parts.append(piece)
+        drawn += len(piece)
+        tell(drawn)
     return Draws.concatenate(parts)
 
 

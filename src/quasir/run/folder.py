@@ -19,7 +19,7 @@ from quasir.store.store import BLOCKS_A_SHARD, MANIFEST
 from quasir.target import Product
 from quasir.typing import Proposal
 
-__all__ = ["Run"]
+__all__ = ["Run", "keep_code", "refuse_changes"]
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
@@ -75,10 +75,10 @@ class Run:
         there = (folder / MANIFEST).is_file()
         if there:
             before = recipes.read(folder / "recipe.yaml")
-            _refuse_changes(before, recipe, folder)
+            refuse_changes(before, recipe, folder)
             update = {"coefficients": before.coefficients}
             recipe = recipe.model_copy(update=update)
-        elif folder.exists() and any(p.name != ".lock" for p in folder.iterdir()):
+        elif source.parent.resolve() != folder.resolve() and _holds_files(folder):
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
@@ -96,9 +96,7 @@ class Run:
         resolved, target = resolve(recipe, built, progress)
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "recipe.yaml", recipes.dump(resolved))
-        for name, path in files.items():
-            if path.resolve() != (folder / name).resolve():
-                write_bytes(folder / name, path.read_bytes())
+        keep_code(recipe, source.parent, folder)
         store = Store.create(
             folder,
             recipe.seed,
@@ -119,7 +117,18 @@ class Run:
         write_text(self.folder / "recipe.yaml", recipes.dump(self.recipe))
 
 
-def _refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
+def keep_code(recipe: Recipe, source: Path, folder: Path) -> None:
+    """Copy the files of a user's own features into the run, from next to the recipe."""
+    for path in python_files(recipe, source):
+        if path.resolve() != (folder / path.name).resolve():
+            write_bytes(folder / path.name, path.read_bytes())
+
+
+def _holds_files(folder: Path) -> bool:
+    return folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir())
+
+
+def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     """Refuse to go on with another recipe, and name what changed."""
     changed = []
     for name in Recipe.model_fields:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from quasir.certificate import Certificate
 from quasir.errors import Unreachable
 from quasir.features.feature import text_of
 from quasir.report.check import Check
+from quasir.report.plots import panels_of, plot_curve, plot_panel
 from quasir.run.sampling import Sampled, doubts_of
 from quasir.store.atomic import write_json, write_text, write_with
 from quasir.tradeoff import Curve
@@ -56,11 +58,15 @@ def write_tradeoff(folder: Path, curve: Curve) -> None:
 
 
 def write_figures(folder: Path, curve: Curve) -> list[Path]:
-    """Write the figures as PNG."""
-    path = folder / "figures" / "tradeoff.png"
-    path.parent.mkdir(exist_ok=True)
-    write_with(path, lambda temporary: curve.plot().savefig(temporary, dpi=160, format="png"))
-    return [path]
+    """Write the figures as PNG: all panels in one, and each at the width of a column."""
+    (folder / "figures").mkdir(exist_ok=True)
+    figures = {"tradeoff": plot_curve(curve)}
+    figures |= {panel.name: plot_panel(curve, panel) for panel in panels_of(curve)}
+    paths = []
+    for name, figure in figures.items():
+        paths.append(folder / "figures" / f"{name}.png")
+        write_with(paths[-1], partial(figure.savefig, dpi=200, format="png"))
+    return paths
 
 
 def write_certificate(
