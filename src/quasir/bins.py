@@ -92,7 +92,7 @@ class Bins:
         high_columns: Sequence[Array] = (),
         fineness: int | None = None,
     ) -> Bins:
-        """Bin log ratios, all finite, and columns as long; see `quasir.ratios.SortedRatios`."""
+        """Bin log ratios, all finite, and columns as long, in pairs as `SortedRatios` has them."""
         k = len(low_columns)
         if not len(log_w):
             return cls(
@@ -206,17 +206,17 @@ def _held(log_w: Array, fineness: int | None) -> tuple[NDArray[np.int64], int]:
     """Return the bins that hold a draw, and the fineness."""
     if fineness is not None:
         return np.unique(np.ceil(log_w * 2.0**fineness).astype(np.int64)), fineness
-    lowest, highest = float(log_w.min()), float(log_w.max())
-    span = max(highest - lowest, 2.0**-FINEST)
+    lowest = float(log_w.min())
+    span = max(float(log_w.max()) - lowest, 2.0**-FINEST)
     # A short array to count in is quick; the long one is for ratios that leave most places empty.
     for places in DENSE:
-        fineness = min(FINEST, math.floor(math.log2((places - 2) / span)))
-        first = math.ceil(lowest * 2.0**fineness)
-        place = np.ceil(log_w * 2.0**fineness).astype(np.int64) - first
-        held = np.flatnonzero(np.bincount(place)) + first
-        if len(held) > MOST_BINS or fineness == FINEST:
+        finest = min(FINEST, math.floor(math.log2((places - 2) / span)))
+        first = math.ceil(lowest * 2.0**finest)
+        place = np.ceil(log_w * 2.0**finest).astype(np.int64) - first
+        held: NDArray[np.int64] = np.flatnonzero(np.bincount(place)) + first
+        if len(held) > MOST_BINS or finest == FINEST:
             break
     while len(held) > MOST_BINS:
-        held, fineness = -((-held) >> 1), fineness - 1
+        held, finest = -((-held) >> 1), finest - 1
         held = held[np.flatnonzero(np.diff(held, prepend=held[0] - 1))]
-    return held, fineness
+    return held, finest

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from quasir.basis import Basis
 from quasir.certificate import Certificate, Evidence, doubts_about
-from quasir.draws import Draws
-from quasir.estimate import Z95, Estimate
+from quasir.estimate import Estimate
 from quasir.estimates import estimate
 from quasir.intervals import PSEUDO_DRAW_MASS, with_intervals
-from quasir.ratios import Ratios, SortedRatios
 from quasir.tail import fit_tail
 from quasir.typing import Array
 
-__all__ = ["Basis", "Evaluator", "Points", "basis_of", "mean_estimate"]
+__all__ = ["Evaluator", "Points"]
 
 
 @dataclass(frozen=True)
@@ -32,77 +31,6 @@ class Points:
     estimates: dict[str, Estimate]
     n_above: Array
     tvd_slack: Array
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What an `Evaluator` stands on.
-
-    Attributes
-    ----------
-    ratios : Ratios
-        With a pair of columns for each feature, and one for the base where there is one.
-    names, boolean, shift : list
-        Of each feature: its name, whether it was 0 or 1 always, and what was taken off it, since a
-        feature far from 0 would lose digits in its variance.
-    has_base : bool
-        Whether the last pair is log P/a - log M (over L) and log q/a (over H).
-    means_of_q : callable
-        Returns the means over all draws, those with P(x) = 0 included, by name.
-    doubts : tuple of str
-        What the draws themselves cannot show.
-    """
-
-    ratios: Ratios
-    names: list[str]
-    boolean: list[bool]
-    shift: list[float]
-    has_base: bool
-    means_of_q: Callable[[], dict[str, Estimate]]
-    doubts: tuple[str, ...]
-
-
-def basis_of(draws: Draws) -> Basis:
-    """Sort the draws by their ratio."""
-    log_ratio = draws.log_ratio
-    possible = log_ratio > -np.inf
-    low: list[Array] = []
-    boolean, shifts = [], []
-    for values in draws.features.values():
-        column = np.asarray(values, np.float64)
-        seen = column[possible]
-        is_boolean = bool(((seen == 0) | (seen == 1)).all())
-        shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
-        boolean.append(is_boolean)
-        shifts.append(shift)
-        low.append(column - shift)
-    high = list(low)
-    if draws.log_base is not None:
-        with np.errstate(invalid="ignore"):
-            low.append(draws.log_p - draws.log_base - log_ratio.max())
-        high.append(draws.log_q - draws.log_base)
-
-    def means_of_q() -> dict[str, Estimate]:
-        columns: dict[str, Array] = {
-            f"moment:{name}": np.asarray(column, np.float64)
-            for name, column in draws.features.items()
-        }
-        if draws.log_base is not None:
-            columns["kl_base"] = draws.log_q - draws.log_base
-        return {
-            name: mean_estimate(column.mean(), column.std(), len(column))
-            for name, column in columns.items()
-        }
-
-    return Basis(
-        SortedRatios(log_ratio, low, high),
-        list(draws.features),
-        boolean,
-        shifts,
-        draws.log_base is not None,
-        means_of_q,
-        draws.doubts,
-    )
 
 
 class Evaluator:
@@ -214,9 +142,3 @@ class Evaluator:
             **({"kl_base": same((nan, nan, 0.0, inf))} if self._basis.has_base else {}),
             **{f"moment:{name}": same((nan, nan, -inf, inf)) for name in self.names},
         }
-
-
-def mean_estimate(mean: float, deviation: float, n: int) -> Estimate:
-    """Return the mean of n numbers with its interval; unknown where one of them is."""
-    se = deviation / math.sqrt(n)
-    return Estimate(*(np.array([x]) for x in (mean, se, mean - Z95 * se, mean + Z95 * se)))

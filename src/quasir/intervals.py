@@ -38,7 +38,7 @@ _NO_HITS = -math.log(0.025)
 
 
 def with_intervals(
-    raw: Raw, plus: Raw, tail: Tail, names: list[str], boolean: list[bool]
+    raw: Raw, plus: Raw, tail: Tail, names: tuple[str, ...], boolean: tuple[bool, ...]
 ) -> dict[str, Estimate]:
     """Return every estimate with its interval, by name.
 
@@ -48,7 +48,7 @@ def with_intervals(
         The estimates on the draws, and with the one draw more.
     tail : Tail
         The fitted tail.
-    names, boolean : lists
+    names, boolean : tuples
         The features' names, and which of them are boolean.
     """
     # No draw above beta, or no two ratios that differ: 0 is all that the draws can say.

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.binned import BinnedRatios
+from quasir.basis import Basis, columns_of, means_under_q
+from quasir.binned_ratios import BinnedRatios
 from quasir.bins import Bins
 from quasir.errors import InputError
-from quasir.estimate import Estimate
-from quasir.evaluator import Basis, mean_estimate
 from quasir.tail import tail_size
 from quasir.typing import Array
 
@@ -102,36 +101,15 @@ class Summary:
         fineness : int, optional
             Of the bins; by default the finest that needs at most `MOST_BINS`.
         """
-        log_ratio = log_p - log_q
-        possible = log_ratio > -np.inf
+        columns = columns_of(log_p, log_q, log_base, features)
+        possible = columns.log_ratio > -np.inf
         everything = bool(possible.all())
-        log_w = log_ratio if everything else log_ratio[possible]
 
         def seen(column: Array) -> Array:
             return column if everything else column[possible]
 
-        low, high, boolean, low_shift, high_shift = [], [], [], [], []
-        mean, spread = [], []
-        for values in (features or {}).values():
-            is_bool = values.dtype == bool
-            column = np.asarray(values, np.float64)
-            here = seen(column)
-            is_boolean = is_bool or bool(((here == 0) | (here == 1)).all())
-            shift = 0.0 if is_boolean or not len(here) else float(here.mean())
-            boolean.append(is_boolean)
-            low_shift.append(shift)
-            high_shift.append(shift)
-            here = here - shift if shift else here
-            low.append(here)
-            high.append(here)
-            _add_moments(column, mean, spread)
-        if log_base is not None:
-            own = log_q - log_base
-            low_shift.append(float(log_w.max()) if len(log_w) else 0.0)
-            high_shift.append(0.0)
-            low.append(seen(log_p) - seen(log_base) - low_shift[-1])
-            high.append(seen(own))
-            _add_moments(own, mean, spread)
+        log_w = seen(columns.log_ratio)
+        low, high = (list(map(seen, each)) for each in (columns.low, columns.high))
         bins = Bins.of(log_w, low, high, fineness)
         keep = kept(len(log_p)) if keep is None else keep
         top = log_w[log_w > bins.above(keep)]
@@ -140,14 +118,13 @@ class Summary:
             whole_above = float(largest[0])
         return cls(
             len(log_p),
-            tuple(features or {}),
-            tuple(boolean),
-            log_base is not None,
+            columns.names,
+            columns.boolean,
+            columns.has_base,
             bins,
-            np.array(low_shift),
-            np.array(high_shift),
-            np.array(mean),
-            np.array(spread),
+            columns.low_shift,
+            columns.high_shift,
+            *columns.over_all(),
             largest,
             often,
             whole_above,
@@ -230,33 +207,15 @@ class Summary:
         low, high = self.low_shift.copy(), self.high_shift.copy()
         low[:features] = high[:features] = shift
         bins = self._shifted(low, high).bins
-
-        def means_of_q() -> dict[str, Estimate]:
-            names = [f"moment:{name}" for name in self.names]
-            names += ["kl_base"] if self.has_base else []
-            deviation = np.sqrt(self.spread / self.n)
-            return {
-                name: mean_estimate(mean, each, self.n)
-                for name, mean, each in zip(names, self.mean, deviation, strict=True)
-            }
-
         return Basis(
             BinnedRatios(self.n, bins, self.log_w, self.often),
-            list(self.names),
-            list(self.boolean),
-            shift.tolist(),
+            self.names,
+            self.boolean,
+            shift,
             self.has_base,
-            means_of_q,
+            lambda: means_under_q(self.names, self.mean, self.spread, self.n),
             doubts,
         )
-
-
-def _add_moments(column: Array, mean: list[float], spread: list[float]) -> None:
-    average = float(column.mean())
-    with np.errstate(invalid="ignore"):
-        rest = column - average
-    mean.append(average)
-    spread.append(float(rest @ rest))
 
 
 def _largest(

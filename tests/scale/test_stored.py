@@ -89,7 +89,7 @@ def test_too_few_are_drawn_on_for(tmp_path):
         sample_stored(store, certificate, 10**6, more, max_proposals=len(store))
     every = store.load().accepted(log_beta=certificate.log_beta)
     assert len(caught.value.samples) == len(every)
-    assert caught.value.samples.items[0] in BASE.items
+    assert caught.value.samples.items[0] in ("a", "b", "c", "<script>")
 
 
 def test_none_is_accepted(tmp_path):

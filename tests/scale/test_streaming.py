@@ -12,7 +12,7 @@ from quasir.bins import MOST_BINS, Bins
 from quasir.evaluator import Evaluator
 from quasir.store import Store, summaries
 from quasir.summary import Summary, kept
-from quasir.tradeoff import Curve, _curve
+from quasir.tradeoff import Curve, curve_of
 from tests.exact.test_formulas import columns
 
 
@@ -25,7 +25,7 @@ def streamed(draws, parts, log_betas=None, fineness=None, merge=Summary.merged):
             made.append(
                 Summary.of(some.log_p, some.log_q, some.log_base, some.features, fineness=fineness)
             )
-    return _curve(merge(made).basis(draws.doubts), None, log_betas)
+    return curve_of(merge(made).basis(draws.doubts), None, log_betas)
 
 
 def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
@@ -309,7 +309,7 @@ def test_draws_in_the_order_of_their_ratios(tmp_path, falling, keep):
     assert not Summary.merged(parts, kept(len(draws))).tail_is_whole
     summary = summaries.summarise(store, keep=keep)
     assert summary.tail_is_whole
-    curve = _curve(summary.basis(), None, None)
+    curve = curve_of(summary.basis())
     same(curve, draws)
 
 

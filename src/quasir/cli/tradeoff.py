@@ -7,10 +7,10 @@ import math
 
 from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
 from quasir.cli.progress import Bar, say
+from quasir.curve import Curve
 from quasir.run.results import write_figures, write_tradeoff
 from quasir.store import Store
-from quasir.tradeoff import Curve
-from quasir.tradeoff import tradeoff as curve_of
+from quasir.tradeoff import tradeoff as estimated
 
 __all__ = ["streamed", "tradeoff"]
 
@@ -35,7 +35,7 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
 def streamed(store: Store, stream: bool) -> Curve:
     """Return the curve of a run, and say so where it was streamed."""
     with Bar("summarising") as bar:
-        curve = curve_of(store, stream=stream or None, progress=bar)
+        curve = estimated(store, stream=stream or None, progress=bar)
     if curve.bin_width:
         seen = curve.tvd.value > 0
         slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)

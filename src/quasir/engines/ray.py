@@ -11,6 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from quasir.engines.work import Failures, Make, Stop, Task, Work, reason_of
@@ -213,7 +214,6 @@ def _ray() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import ray
+            return import_module("ray")
     except ImportError as error:
         raise InputError("the engine Ray needs ray: pip install 'quasir[ray]'.") from error
-    return ray

@@ -18,7 +18,7 @@ from quasir.draws import Draws
 from quasir.errors import InputError, QuasirError
 from quasir.estimate import Z95, Estimate
 from quasir.store import Store
-from quasir.store.store import shard_name
+from quasir.store.shards import shard_name
 from quasir.tradeoff import tradeoff
 
 __all__ = ["Plan", "Range", "plan"]

@@ -14,14 +14,14 @@ from typing import Any
 
 from quasir import recipes
 from quasir.certificate import Certificate, level_text
+from quasir.curve import Curve
 from quasir.errors import InputError, QuasirError
-from quasir.evaluator import Evaluator
 from quasir.recipes.schema import Recipe
 from quasir.run.results import choose
 from quasir.store import Store
 from quasir.store.summaries import shard_summary, summarise
 from quasir.summary import Summary
-from quasir.tradeoff import Curve, default_levels
+from quasir.tradeoff import curve_of
 
 __all__ = ["Glance", "Precision", "Watcher", "speed_of"]
 
@@ -106,8 +106,7 @@ class Watcher:
         summary = self._summary(store)
         curve = certificate = short = None
         if summary is not None:
-            evaluator = Evaluator(summary.basis(tuple(store.facts.get("doubts", ()))))
-            curve = Curve(evaluator, default_levels(evaluator))
+            curve = curve_of(summary.basis(tuple(store.facts.get("doubts", ()))))
             if recipe is not None:
                 certificate, short = _chosen(curve, recipe)
         return Glance(

@@ -7,6 +7,7 @@ import hashlib
 import tempfile
 import uuid
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from quasir.errors import InputError
 from quasir.store.atomic import write_with
+from quasir.store.shards import hash_of
 
 __all__ = ["Folder", "Place", "Remote", "place_of"]
 
@@ -57,7 +59,7 @@ class Folder:
         def write_and_hash(temporary: Path) -> None:
             nonlocal hashed
             write(temporary)
-            hashed = _hash(temporary)
+            hashed = hash_of(temporary)
 
         write_with(self.path / name, write_and_hash, tag=f".{uuid.uuid4().hex[:8]}")
         return hashed
@@ -68,7 +70,7 @@ class Folder:
 
     def sha256(self, name: str) -> str:
         """Return the SHA-256 of a file."""
-        return _hash(self.path / name)
+        return hash_of(self.path / name)
 
     def source(self, name: str) -> Path:
         """Return the file's path, for pyarrow to map into memory."""
@@ -90,9 +92,7 @@ class Remote:
 
     def __init__(self, address: str) -> None:
         try:
-            import fsspec
-
-            self._files, root = fsspec.core.url_to_fs(address)
+            self._files, root = import_module("fsspec").core.url_to_fs(address)
         except (ImportError, ValueError) as error:
             raise InputError(
                 f"{address!r} cannot be written to: {error}. Addresses need fsspec and the package "
@@ -109,7 +109,7 @@ class Remote:
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / name
             write(local)
-            hashed = _hash(local)
+            hashed = hash_of(local)
             self._files.makedirs(self._root, exist_ok=True)
             try:
                 self._files.put_file(str(local), beside)
@@ -156,8 +156,3 @@ def place_of(address: str | Path) -> Place:
     if isinstance(address, Path) or "://" not in address:
         return Folder(Path(address))
     return Remote(address)
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

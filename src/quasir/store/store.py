@@ -21,9 +21,10 @@ from quasir.errors import InputError, StoreError
 from quasir.store import shards
 from quasir.store.atomic import write_json
 from quasir.store.places import Place, place_of
+from quasir.store.shards import shard_name, shard_number
 from quasir.typing import Items
 
-__all__ = ["Shard", "Store", "shard_name", "write_shard"]
+__all__ = ["Shard", "Store", "write_shard"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -98,7 +99,7 @@ class Store:
         try:
             manifest = json.loads(path.read_text())
             written = {
-                _number(name): Shard(entry["draws"], entry["sha256"], entry.get("seconds"))
+                shard_number(name): Shard(entry["draws"], entry["sha256"], entry.get("seconds"))
                 for name, entry in manifest.pop("shards").items()
             }
         except (ValueError, KeyError, TypeError) as error:
@@ -274,37 +275,11 @@ class Store:
         return [name for name in there if name.startswith(("log_", shards.FEATURE))]
 
     def _draws(self, table: pa.Table, items: bool) -> Draws:
-        there = table.column_names
-        return Draws(
-            log_p=_numbers(table, "log_p"),
-            log_q=_numbers(table, "log_q"),
-            log_u=_numbers(table, "log_u"),
-            items=shards.items_from(table) if items else None,
-            log_base=_numbers(table, "log_base") if "log_base" in there else None,
-            features={
-                name.removeprefix(shards.FEATURE): table[name].to_numpy()
-                for name in there
-                if name.startswith(shards.FEATURE)
-            },
-            seed=self.seed,
-            doubts=tuple(self.facts.get("doubts", ())),
-        )
+        doubts = tuple(self.facts.get("doubts", ()))
+        return shards.draws_from(table, items, seed=self.seed, doubts=doubts)
 
 
 def write_shard(place: Place, number: int, draws: Draws, first: int) -> str:
     """Write draws, the first of which is number `first` of the run; return the file's SHA-256."""
     table = shards.table_of(draws, first)
     return place.write(shard_name(number), lambda temporary: shards.write(table, temporary))
-
-
-def _numbers(table: pa.Table, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
-
-
-def shard_name(number: int) -> str:
-    """Return the name of a shard's file."""
-    return f"shard-{number:05d}.parquet"
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix("shard-").removesuffix(".parquet"))

@@ -26,7 +26,8 @@ from quasir.bins import Bins
 from quasir.progress import Progress, Report, progress_of
 from quasir.store import shards
 from quasir.store.atomic import write_with
-from quasir.store.store import Store, shard_name
+from quasir.store.shards import shard_name
+from quasir.store.store import Store
 from quasir.summary import Summary, kept
 from quasir.tail import tail_size
 
@@ -156,12 +157,12 @@ def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> No
     arrays = {k: v for k, v in (parts | bins).items() if isinstance(v, np.ndarray)}
     facts = {k: v for k, v in (parts | bins).items() if k not in arrays}
     facts |= {"format": FORMAT, "sha256": sha256, "file": identity}
-
+    arrays["facts"] = np.array(json.dumps(facts))
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
 
     write_with(path, write, durable=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.bins import Bins
 from quasir.ratios import (
@@ -40,9 +41,9 @@ class BinnedRatios:
 
     exact_between = False
 
-    def __init__(self, n: int, bins: Bins, log_w: Array, often: Array) -> None:
+    def __init__(self, n: int, bins: Bins, log_w: Array, often: NDArray[np.int64]) -> None:
         self.n, self._bins = n, bins
-        self._log_w, self._often = log_w, often.astype(np.int64)
+        self._log_w, self._often = log_w, often
         self.log_max = float(log_w[-1]) if len(log_w) else -np.inf
         self.n_possible = int(bins.count.sum())
         units = bins.edges
