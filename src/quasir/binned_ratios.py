@@ -20,7 +20,7 @@ from quasir.ratios import (
 )
 from quasir.typing import Array
 
-__all__ = ["BinnedRatios"]
+__all__ = ["BinnedRatios", "largest_of"]
 
 PAST = 64.0
 """Levels go on for this many nats past the largest ratio, where a wish may still look for one."""
@@ -86,9 +86,7 @@ class BinnedRatios:
 
     def largest(self, count: int) -> Array:
         """Return the largest log ratios, `count` of them or all that are kept, ascending."""
-        ahead = np.cumsum(self._often[::-1])[::-1] - self._often  # draws above each
-        taken = np.clip(count - ahead, 0, self._often)
-        return np.repeat(self._log_w, taken)
+        return largest_of(self._log_w, self._often, count)
 
     def at_max(self) -> int:
         """Return how many draws have the largest ratio, but for rounding."""
@@ -125,3 +123,15 @@ class BinnedRatios:
             self._from_columns[above],
             straddled,
         )
+
+
+def largest_of(log_w: Array, often: NDArray[np.int64], count: int) -> Array:
+    """Return the `count` largest of values that each came so often, or all of them, ascending.
+
+    Examples
+    --------
+    >>> largest_of(np.array([0.5, 1.0, 2.0]), np.array([5, 2, 1]), 4)
+    array([0.5, 1. , 1. , 2. ])
+    """
+    ahead = np.cumsum(often[::-1])[::-1] - often
+    return np.repeat(log_w, np.clip(count - ahead, 0, often))

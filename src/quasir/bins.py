@@ -74,7 +74,7 @@ class Bins:
     @property
     def edges(self) -> Array:
         """The upper edge of each bin."""
-        return self.index * self.width
+        return self.index.astype(np.float64) * self.width
 
     @property
     def width(self) -> float:
@@ -106,17 +106,14 @@ class Bins:
         held, fineness = _held(log_w, fineness)
         first = int(held[0])
         # Bins without a draw are left out at once where they are many, and else at the end.
-        rank = np.full(int(held[-1]) - first + 1, -1)
-        rank[held - first] = np.arange(len(held))
-        sparse = len(rank) > 4 * len(held)
-        size = len(held) if sparse else len(rank)
+        sparse = held[-1] - first > 4 * len(held)
+        size = len(held) if sparse else int(held[-1]) - first + 1
         made = np.zeros((6 + 5 * k, size))
         for start in range(0, len(log_w), CHUNK):
             some = slice(start, start + CHUNK)
             edge = np.ceil(log_w[some] * 2.0**fineness)
-            place = edge.astype(np.int64) - first
-            if sparse:
-                place = rank[place]
+            index = edge.astype(np.int64)
+            place = np.searchsorted(held, index) if sparse else index - first
             d = log_w[some] - edge * 2.0**-fineness
             e = np.exp(d)
             ed = e * d
@@ -145,14 +142,9 @@ class Bins:
             return self
         index = -((-self.index) >> by)  # rounded up
         rise = index * 2.0**-fineness - self.edges
-        return Bins(
-            fineness,
-            index,
-            self.count,
-            in_unit(self.sums, rise),
-            self.low_columns * np.exp(-rise[:, None, None] * COLUMN_POWER),
-            self.high_columns,
-        )._joined()
+        low_columns = self.low_columns * np.exp(-rise[:, None, None] * COLUMN_POWER)
+        columns = [self.count, in_unit(self.sums, rise), low_columns, self.high_columns]
+        return self._joined(fineness, index, columns)
 
     def shifted(self, low: Array, high: Array) -> Bins:
         """Return the sums for columns f + low over L and f + high over H."""
@@ -175,37 +167,35 @@ class Bins:
         """Join bins of the same columns, at the widest of their widths."""
         fineness = min(part.fineness for part in parts)
         alike = [part.coarser(fineness) for part in parts]
-        joined = cls(
-            fineness,
-            np.concatenate([part.index for part in alike]),
-            np.concatenate([part.count for part in alike]),
-            np.concatenate([part.sums for part in alike]),
-            np.concatenate([part.low_columns for part in alike]),
-            np.concatenate([part.high_columns for part in alike]),
-        )
-        order = np.argsort(joined.index, kind="stable")
-        made = cls(fineness, *(column[order] for column in joined._columns()))._joined()
+        index = np.concatenate([part.index for part in alike])
+        order = np.argsort(index, kind="stable")
+        columns = [
+            np.concatenate(each)[order]
+            for each in zip(*(part._columns() for part in alike), strict=True)
+        ]
+        made = cls._joined(fineness, index[order], columns)
         while len(made) > MOST_MERGED:
             made = made.coarser(made.fineness - 1)
         return made
 
-    def _columns(self) -> tuple[NDArray[np.int64], Array, Array, Array, Array]:
-        return self.index, self.count, self.sums, self.low_columns, self.high_columns
+    def _columns(self) -> tuple[Array, Array, Array, Array]:
+        return self.count, self.sums, self.low_columns, self.high_columns
 
-    def _joined(self) -> Bins:
+    @classmethod
+    def _joined(cls, fineness: int, index: NDArray[np.int64], columns: Sequence[Array]) -> Bins:
         """Add up neighbours of the same index."""
-        if not len(self):
-            return self
-        index, *columns = self._columns()
-        starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
-        added = (np.add.reduceat(column, starts, axis=0) for column in columns)
-        return Bins(self.fineness, index[starts], *added)
+        if len(index):
+            starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+            index = index[starts]
+            columns = [np.add.reduceat(column, starts, axis=0) for column in columns]
+        return cls(fineness, index, *columns)
 
 
 def _held(log_w: Array, fineness: int | None) -> tuple[NDArray[np.int64], int]:
     """Return the bins that hold a draw, and the fineness."""
-    if fineness is not None:
-        return np.unique(np.ceil(log_w * 2.0**fineness).astype(np.int64)), fineness
+    if fineness is not None or len(log_w) <= MOST_BINS:
+        finest = FINEST if fineness is None else fineness
+        return np.unique(np.ceil(log_w * 2.0**finest).astype(np.int64)), finest
     lowest = float(log_w.min())
     span = max(float(log_w.max()) - lowest, 2.0**-FINEST)
     # A short array to count in is quick; the long one is for ratios that leave most places empty.

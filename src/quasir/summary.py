@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.basis import Basis, columns_of, means_under_q
-from quasir.binned_ratios import BinnedRatios
+from quasir.binned_ratios import BinnedRatios, largest_of
 from quasir.bins import Bins
 from quasir.errors import InputError
 from quasir.tail import tail_size
@@ -196,8 +196,7 @@ class Summary:
     @property
     def tail_begins(self) -> float:
         """The smallest log ratio that the tail's fit needs, by those that are known."""
-        ratios = BinnedRatios(self.n, self.bins, self.log_w, self.often)
-        largest = ratios.largest(tail_size(self.n) + 1)
+        largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
 
     def basis(self, doubts: tuple[str, ...] = ()) -> Basis:

@@ -142,6 +142,6 @@ def test_the_commands_stream_on_request(tmp_path):
     # Beta is the nearest edge, a millionth off where ratios are few: the same draws.
     drawn = [[json.loads(line)["draw"] for line in lines.splitlines()] for lines in (one, two)]
     assert drawn[0] == drawn[1]
-    more, err = quasir("sample", tmp_path / "run", "-n", 3000, "--beta", 0.5, "--stream")
-    assert len(more.splitlines()) == 3000
+    more, err = quasir("sample", tmp_path / "run", "-n", 4200, "--beta", 0.5, "--stream")
+    assert len(more.splitlines()) == 4200
     assert "drawing on" in err

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -154,7 +155,7 @@ def _made(store: Store, number: int, keep: bool, largest: int | None) -> Summary
 def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> None:
     parts = asdict(summary)
     bins = parts.pop("bins")
-    arrays = {k: v for k, v in (parts | bins).items() if isinstance(v, np.ndarray)}
+    arrays: dict[str, Any] = {k: v for k, v in (parts | bins).items() if isinstance(v, np.ndarray)}
     facts = {k: v for k, v in (parts | bins).items() if k not in arrays}
     facts |= {"format": FORMAT, "sha256": sha256, "file": identity}
     arrays["facts"] = np.array(json.dumps(facts))
@@ -162,7 +163,7 @@ def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> No
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)
 
     write_with(path, write, durable=False)
 
