@@ -8,6 +8,7 @@ import quasir as qr
 from quasir.engines import Local, local
 from quasir.run.drawing import draw_into
 from quasir.store import Store
+from quasir.store.store import Shard
 from tests.scale.faulty import Faulty
 from tests.store.test_store import same
 
@@ -103,6 +104,7 @@ def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, ki
 def test_the_faster_way_is_measured_and_told(whole, tmp_path, monkeypatch, speed):
     monkeypatch.setattr(local, "_torch_threads", lambda: 2)
     monkeypatch.setattr(local, "WORTH_MEASURING", 2)
+    monkeypatch.setattr(local, "LONG", 0.0)
     monkeypatch.setattr(local, "CLEARLY", 1e-9 if speed == "faster" else 1e9)
     told, store = [], create(tmp_path / "run")
     draw_into(store, TARGET, PROPOSAL, N, engine=Local(measure=True, tell=told.append))
@@ -112,12 +114,46 @@ def test_the_faster_way_is_measured_and_told(whole, tmp_path, monkeypatch, speed
     assert sentence.endswith("2 processes" if speed == "faster" else "with one")
 
 
-def test_a_short_run_is_not_measured(whole, tmp_path, monkeypatch):
+@pytest.mark.parametrize("few", ["shards", "seconds"])
+def test_a_short_run_is_not_measured(tmp_path, monkeypatch, few):
     monkeypatch.setattr(local, "_torch_threads", lambda: 2)
+    monkeypatch.setattr(local, "LONG" if few == "shards" else "WORTH_MEASURING", 0)
+    monkeypatch.setattr(local, "_pool", None)  # that no process is started
     told, store = [], create(tmp_path / "run")
     draw_into(store, TARGET, PROPOSAL, 3000, engine=Local(measure=True, tell=told.append))
     assert told == []
     assert len(store) == 3000
+
+
+@pytest.mark.slow
+def test_threads_change_no_draw():
+    """Or what was measured to be faster would decide on what is drawn."""
+    torch = pytest.importorskip("torch")
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=40)
+    before, drawn = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            drawn.append(qr.draw(base * qr.features.female, base, 128, seed=0))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(drawn[0].items.ids, drawn[1].items.ids)
+    same(*drawn)
+
+
+def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypatch):
+    store, writes = create(tmp_path / "run"), []
+    write = Store.write_manifest
+    monkeypatch.setattr(Store, "write_manifest", lambda self: writes.append(0) or write(self))
+    for number in range(2000):
+        store.record(number, Shard(1024, "x"))
+        # What a killed process would have to draw again is a small share.
+        assert store._unwritten <= len(store.shards) / 500
+        if number < 499:
+            assert len(writes) == number + 1
+    assert 500 < len(writes) < 1300
+    store.settle()
+    assert len(Store.open(tmp_path / "run").shards) == 2000
 
 
 def test_wrong_numbers_are_refused():

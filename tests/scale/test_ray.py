@@ -42,6 +42,7 @@ def cluster():
     made.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_any_number_of_workers_draws_the_same(cluster, whole, tmp_path, workers):
     store = create(tmp_path / "run")
@@ -52,6 +53,7 @@ def test_any_number_of_workers_draws_the_same(cluster, whole, tmp_path, workers)
     assert draw_into(store, TARGET, PROPOSAL, N, engine=engine) == 0
 
 
+@pytest.mark.slow
 def test_into_memory(cluster, whole):
     drawn = qr.draw(TARGET, PROPOSAL, N, seed=4, engine=Ray(cluster.address, workers=2))
     same(drawn, qr.draw(TARGET, PROPOSAL, N, seed=4))
@@ -68,6 +70,7 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, whole, tmp_path, rare_sh
     assert hashes(store) == hashes(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_shard_that_fails_three_times_is_named(cluster, whole, tmp_path, rare_shard, kill):
     shard, bad = rare_shard
@@ -90,6 +93,7 @@ class Unloadable:
         return (exec, ("raise OSError('no such model here')",))
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_begin_is_told(cluster, tmp_path):
     store = create(tmp_path / "run")
     with pytest.raises(qr.QuasirError, match="failed 3 times"):
@@ -97,6 +101,7 @@ def test_a_worker_that_cannot_begin_is_told(cluster, tmp_path):
     assert hashes(store) == {}
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_lost_loses_nothing(cluster, whole, tmp_path):
     """A third machine joins, works, and is taken away with its workers in the midst of it."""
     node = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
@@ -133,6 +138,7 @@ def slow(x):
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
     (tmp_path / "slow.py").write_text(CODE)
     (tmp_path / "r.yaml").write_text(SLOW.replace("5000000", "1200000"))
@@ -162,6 +168,7 @@ def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
     assert left == {f"shard-0000{i}.parquet" for i in range(5)}
 
 
+@pytest.mark.slow
 def test_a_cluster_of_its_own(whole, tmp_path):
     """Without an address one is started for the call, on this machine alone."""
     import ray
@@ -173,6 +180,7 @@ def test_a_cluster_of_its_own(whole, tmp_path):
     assert not ray.is_initialized()
 
 
+@pytest.mark.slow
 def test_no_cluster_answers(tmp_path):
     store = create(tmp_path / "run")
     with pytest.raises(qr.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):

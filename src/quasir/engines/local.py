@@ -27,6 +27,8 @@ __all__ = ["Local"]
 
 WORTH_MEASURING = 4
 """Shards for each process that must be left, or starting processes costs more than it gives."""
+LONG = 120.0
+"""Seconds that the rest must take in one process: to load their models takes others some ten."""
 MOST_PROCESSES = 8
 CLEARLY = 1.05
 """Processes take memory each, so they must be this much faster."""
@@ -44,7 +46,8 @@ class Local:
         Of each process; by default the cores are shared out.
     measure : bool
         Draw the first shards both in this process with all its threads and in several with fewer,
-        and go on as is faster. For language models on a CPU.
+        and go on as is faster. For language models on a CPU; a run of a few minutes is not worth
+        it, and is drawn in this process.
     tell : callable, optional
         Called with a sentence that says what was chosen, and why.
 
@@ -93,9 +96,13 @@ class Local:
         start = time.perf_counter()
         size = first[0][1]
         yield from _in_this(work, first, stop, failures)
-        alone = size / (time.perf_counter() - start)
-        if failures.final is not None or stop() is not None:
+        seconds = time.perf_counter() - start
+        if seconds * len(left) < LONG:
+            yield from _in_this(work, left, stop, failures)
             return
+        if stop() is not None:
+            return
+        alone = size / seconds
         some = deque(left.popleft() for _ in range(processes))
         speeds: list[float] = []
         each = self.threads or max(threads // processes, 1)

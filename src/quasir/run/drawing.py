@@ -85,15 +85,18 @@ def draw_into(
         )
         done = engine.map(work, tasks, lambda: stop_asked(store.folder), here)
     workers: set[tuple[str, int]] = set()
-    for (number, size), written in done:
-        _see(store.place, number, written)
-        workers.add((written.machine, written.process))
-        if written.doubts and not store.shards:
-            store.facts["doubts"] = list(written.doubts)
-        machines = len({machine for machine, _ in workers})
-        store.facts |= {"workers": len(workers), "machines": machines}
-        store.record(number, written.shard)
-        tally.finish(size)
+    try:
+        for (number, size), written in done:
+            _see(store.place, number, written)
+            workers.add((written.machine, written.process))
+            if written.doubts and not store.shards:
+                store.facts["doubts"] = list(written.doubts)
+            machines = len({machine for machine, _ in workers})
+            store.facts |= {"workers": len(workers), "machines": machines}
+            store.record(number, written.shard)
+            tally.finish(size)
+    finally:
+        store.settle()
     why = stop_asked(store.folder)
     if why is not None and store.missing(n):
         store.facts["stopped"] = why

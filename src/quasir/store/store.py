@@ -32,6 +32,11 @@ ITEMS = ("text", "token_ids", "item", "json")
 """Columns of a shard that its items are made of."""
 BLOCKS_A_SHARD = 256
 """262,144 draws: 10 MB of numbers. A language model, which draws hundreds a second, has fewer."""
+MAY_BE_FORGOTTEN = 1 / 500
+"""Share of the shards that a killed process may have to draw again.
+
+The manifest lists all shards: written anew with each of 100,000, it would take longer than drawing.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Store:
 
     def __init__(self, folder: Path, facts: dict[str, Any], written: dict[int, Shard]) -> None:
         self.folder, self.facts, self.shards = folder, facts, written
+        self._unwritten = 0
 
     @classmethod
     def create(
@@ -174,18 +180,25 @@ class Store:
 
     def add(self, number: int, draws: Draws, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that vouches for it."""
-        first = number * self.shard_size
-        self.record(
-            number, Shard(len(draws), write_shard(self.place, number, draws, first), seconds)
-        )
+        sha256 = write_shard(self.place, number, draws, number * self.shard_size)
+        self.shards[number] = Shard(len(draws), sha256, seconds)
+        self.write_manifest()
 
     def record(self, number: int, shard: Shard) -> None:
-        """Put a shard that is written into the manifest."""
+        """Put a shard that is there into the manifest, which is written now or with later ones."""
         self.shards[number] = shard
-        self.write_manifest()
+        self._unwritten += 1
+        if self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
+            self.write_manifest()
+
+    def settle(self) -> None:
+        """Write the manifest, where shards were recorded that it does not have yet."""
+        if self._unwritten:
+            self.write_manifest()
 
     def write_manifest(self) -> None:
         """Write what is known of the store."""
+        self._unwritten = 0
         in_order = sorted(self.shards.items())
         content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
         write_json(
