@@ -1,6 +1,7 @@
 """A real Ray cluster: whoever draws, and whatever happens to them, the draws are the same."""
 
 import json
+import os
 import signal
 import threading
 import time
@@ -20,6 +21,8 @@ from tests.store.test_store import same
 
 __all__ = ["rare_shard", "whole"]
 
+# Ray would look for a head at 127.0.0.1 under the machine's other address, unless told not to.
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -27,9 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(scope="module")
 def cluster():
     """Return a cluster of a head that does not work and two machines with two places each."""
-    import os
-
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
     made = Cluster(

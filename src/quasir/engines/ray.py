@@ -7,6 +7,7 @@ the task in its hands and no other; that one is given to the next, and gives the
 from __future__ import annotations
 
 import os
+import socket
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from quasir.errors import InputError
 
 __all__ = ["Ray"]
 
+LOOPBACK = ("127.0.0.1", "localhost")
 PATIENCE = 60.0
 """Seconds without a single worker after which the user should hear of it."""
 
@@ -84,6 +86,7 @@ class Ray:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address is not None:
             try:
+                _knock(ray, self.address)
                 ray.init(address=self.address, **quiet)
             except (ConnectionError, ValueError) as error:
                 raise InputError(
@@ -207,6 +210,25 @@ class _Worker:
 
     def do(self, task: Task) -> Any:
         return self.work(task)
+
+
+def _knock(ray: Any, address: str) -> None:
+    """Raise an error where nothing listens at HOST:PORT, which Ray takes minutes to find out."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    # Ray looks for a head on this machine under the machine's other address.
+    hosts = [host, *([ray.util.get_node_ip_address()] if host in LOOPBACK else [])]
+    if not any(_listens(name, int(port)) for name in hosts):
+        raise ConnectionError("nothing listens there")
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _ray() -> Any:
