@@ -82,7 +82,7 @@ def test_a_process_that_dies_loses_nothing(whole, tmp_path, rare_shard):
     assert left == {path.name for path in (whole.folder / "draws").iterdir()}
 
 
-@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, kill):
     shard, bad = rare_shard
     store = create(tmp_path / "run")
@@ -142,9 +142,13 @@ def test_threads_change_no_draw():
 
 
 def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypatch):
-    store, writes = create(tmp_path / "run"), []
-    write = Store.write_manifest
-    monkeypatch.setattr(Store, "write_manifest", lambda self: writes.append(0) or write(self))
+    store, writes, write = create(tmp_path / "run"), [], Store.write_manifest
+
+    def note(self):
+        writes.append(len(self.shards))
+        self._unwritten = 0
+
+    monkeypatch.setattr(Store, "write_manifest", note)
     for number in range(2000):
         store.record(number, Shard(1024, "x"))
         # What a killed process would have to draw again is a small share.
@@ -152,8 +156,10 @@ def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypa
         if number < 499:
             assert len(writes) == number + 1
     assert 500 < len(writes) < 1300
+    monkeypatch.setattr(Store, "write_manifest", write)
+    store.record(2000, Shard(1024, "x"))
     store.settle()
-    assert len(Store.open(tmp_path / "run").shards) == 2000
+    assert len(Store.open(tmp_path / "run").shards) == 2001
 
 
 def test_wrong_numbers_are_refused():

@@ -41,18 +41,18 @@ def test_the_planned_draws_have_the_wished_error(pilot, wish):
 
 
 def test_the_range_of_the_plan_covers(tmp_path):
-    """Of 40 pilots the range holds what many draws know, about as often as it says."""
-    many = qr.tradeoff(qr.draw(TARGET, PROPOSAL, 2_000_000, seed=0)).at(beta=1.5)
+    """Of 16 pilots the range holds what many draws know, about as often as it says."""
+    many = qr.tradeoff(qr.draw(TARGET, PROPOSAL, 1_000_000, seed=0)).at(beta=1.5)
     truth = many.n * (many.tvd.se / 1e-4) ** 2
     covered = 0
-    for seed in range(40):
+    for seed in range(16):
         store = Store.create(tmp_path / str(seed), seed=seed, blocks_a_shard=8)
         draw_into(store, TARGET, PROPOSAL, 8192)
         draws = plan(store, {"beta": 1.5}, se=1e-4).draws
         covered += draws.low <= truth <= draws.high
         # Negative control: a plan for twice the error is not within the range.
         assert not draws.low <= 4 * truth <= draws.high
-    assert covered >= 33
+    assert covered >= 12
 
 
 def test_hours_and_machines(pilot):
@@ -120,10 +120,8 @@ def test_the_command(tmp_path):
     for word in ("draws", "hours", "machines", "disk", "!"):
         assert word in out
     assert max(map(len, out.splitlines())) <= 80
-    one = json.loads(quasir(*asked, "--json")[0])
-    four = json.loads(quasir(*asked, "--json", "--machines", 4)[0])
-    assert four["hours"]["value"] == pytest.approx(one["hours"]["value"] / 4)
-    assert four["draws"] == one["draws"]
-    told = json.loads(quasir(*asked, "--json", "--of", "vowel")[0])
+    told = json.loads(quasir(*asked, "--json", "--machines", 4, "--of", "vowel")[0])
+    assert told["hours"]["value"] == pytest.approx(told["seconds"]["value"] / 3600 / 4)
     assert told["of"] == "vowel"
-    assert told["draws"]["value"] != one["draws"]["value"]
+    of_tvd = plan(Store.open(tmp_path / "run"), {"tvd": 0.02}, se=0.0005)
+    assert told["draws"]["value"] != pytest.approx(of_tvd.draws.value)

@@ -102,11 +102,13 @@ def test_a_worker_that_cannot_begin_is_told(cluster, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_machine_that_is_lost_loses_nothing(cluster, whole, tmp_path):
+def test_a_machine_that_is_lost_loses_nothing(cluster, tmp_path):
     """A third machine joins, works, and is taken away with its workers in the midst of it."""
     node = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
-    store, told = create(tmp_path / "run"), []
-    target = Faulty(str(tmp_path), seconds=0.4)
+    whole, store, told = create(tmp_path / "whole"), create(tmp_path / "run"), []
+    n = 24 * 1024
+    draw_into(whole, TARGET, PROPOSAL, n)
+    target = Faulty(str(tmp_path), seconds=0.8)
 
     def take_away():
         while len(Store.open(store.folder).shards) < 2:
@@ -116,8 +118,9 @@ def test_a_machine_that_is_lost_loses_nothing(cluster, whole, tmp_path):
     thread = threading.Thread(target=take_away)
     thread.start()
     engine = Ray(cluster.address, workers=6, tell=told.append)
-    draw_into(store, target, PROPOSAL, N, engine=engine)
+    assert draw_into(store, target, PROPOSAL, n, engine=engine) == n
     thread.join()
+    assert any("a worker was lost" in sentence for sentence in told)
     assert hashes(store) == hashes(whole)
     left = {path.name for path in (tmp_path / "run" / "draws").glob("shard*")}
     assert left == {path.name for path in (whole.folder / "draws").iterdir()}

@@ -39,6 +39,8 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
         # Standard errors are roots of differences, and so are ends of intervals.
         exact = not name.endswith(("_se", "_low", "_high"))
         size = scale if name.startswith(("log_z", "kl")) else 1.0
+        if name.startswith("moment:"):
+            size = 1 + float(np.ptp(draws.features[name[7:].split("_")[0]]))
         if exact:
             np.testing.assert_allclose(
                 column, expected[name], rtol=value_rtol, atol=1e-12 * size, err_msg=name
@@ -80,7 +82,7 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
     return whole
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(columns(), st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([None, 0, 3, 8]))
 def test_any_draws_in_any_parts(case, seed, parts, fineness):
     """Ties, impossible draws, ratios from e^-300 to e^300; bins as found best and as given."""

@@ -97,7 +97,7 @@ def test_the_command_looks_once(tmp_path):
     assert "2,000 of 2,000 draws" in text
     assert "mean of vowel" in text
     assert "all draws are there" in err
-    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, text.replace(str(tmp_path), "").splitlines())) <= 80
     assert files(tmp_path) == before
     glance = Watcher(tmp_path / "run").look()
     assert as_text(glance).startswith(str(tmp_path))

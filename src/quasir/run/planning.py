@@ -196,7 +196,7 @@ def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
     variances = []
     for rows in np.array_split(np.arange(len(pilot)), PARTS):
         try:
-            part = tradeoff(pilot.take(rows)).at(log_beta=certificate.log_beta)
+            (part,) = tradeoff(pilot.take(rows), log_betas=[certificate.log_beta])
         except QuasirError:
             return math.inf
         variance = _estimate(part, of).se ** 2 * len(rows)
