@@ -166,7 +166,7 @@ class SortedRatios:
                 zeros((q, k, 2)),
             )
         chunk = index // CHUNK
-        place = chunk[:, None] * CHUNK + np.arange(CHUNK)
+        place = chunk[:, None] * CHUNK + np.arange(min(CHUNK, size))
         below, inside = place < index[:, None], place < size
         place = np.minimum(place, size - 1)
         log_w = self.log_w[place]

@@ -40,7 +40,7 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
         exact = not name.endswith(("_se", "_low", "_high"))
         size = scale if name.startswith(("log_z", "kl")) else 1.0
         if name.startswith("moment:"):
-            size = 1 + float(np.ptp(draws.features[name[7:].split("_")[0]]))
+            size = 1 + np.ptp(draws.features[name[7:].split("_")[0]].astype(float))
         if exact:
             np.testing.assert_allclose(
                 column, expected[name], rtol=value_rtol, atol=1e-12 * size, err_msg=name
