@@ -30,6 +30,10 @@ WORTH_MEASURING = 4
 LONG = 120.0
 """Seconds that the rest must take in one process: to load their models takes others some ten."""
 MOST_PROCESSES = 8
+DIED = (
+    "the process that worked on it died. Was it out of memory, or started by a script that does "
+    "not have its work behind `if __name__ == '__main__':`?"
+)
 CLEARLY = 1.05
 """Processes take memory each, so they must be this much faster."""
 
@@ -152,9 +156,7 @@ class Local:
                         result, seconds = future.result()
                     except BrokenProcessPool:
                         broken = True
-                        again = failures.add(
-                            task, "died", "the process that worked on it died (out of memory?)."
-                        )
+                        again = failures.add(task, "died", DIED)
                     except Exception as error:
                         again = failures.add(task, reason_of(error), f"{reason_of(error)}.")
                     else:
