@@ -81,7 +81,7 @@ def streaming_rows(n):
 
         reading = best(read, 2)
         first, second = look(run), look(run)
-        size = sum(path.stat().st_size for path in (run / "draws").glob("*.summary.npz"))
+        size = sum(path.stat().st_size for path in (run / "draws").glob("*.summary"))
         yield (
             f"streamed trade-off, {n:,} draws: peak memory, GB",
             first["peak"] / 1e9,

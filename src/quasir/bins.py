@@ -31,7 +31,7 @@ MOST_MERGED = 2**14
 """Bins after merging; when there are more the width is doubled."""
 DENSE = (2**15, 2**18)
 """Places of the arrays that bins are first counted in."""
-CHUNK = 2**13
+CHUNK = 2**14
 """Draws that are binned at once, so that they stay in cache."""
 FINEST = 20
 """No width is below 2^-20: a millionth."""

@@ -130,7 +130,7 @@ def test_the_commands_stream_on_request(tmp_path):
     assert told["streamed"]
     assert not plain["streamed"]
     assert "betas are whole powers of e^" in err
-    assert (tmp_path / "run" / "draws" / "shard-00000.summary.npz").exists()
+    assert (tmp_path / "run" / "draws" / "shard-00000.summary").exists()
     whole = qr.tradeoff(qr.Draws.load(tmp_path / "run"), log_betas=told["columns"]["log_beta"])
     for name in ("acceptance_rate", "tvd", "kl", "moment:vowel"):
         np.testing.assert_allclose(

@@ -263,7 +263,7 @@ def test_a_second_look_reads_summaries_alone(tmp_path, monkeypatch):
     first = qr.tradeoff(store, stream=True)
     files = sorted(path.name for path in (tmp_path / "run" / "draws").iterdir())
     assert files == sorted(
-        f"shard-0000{i}{end}" for i in range(5) for end in (".parquet", ".summary.npz")
+        f"shard-0000{i}{end}" for i in range(5) for end in (".parquet", ".summary")
     )
 
     def never(*_):

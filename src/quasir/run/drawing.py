@@ -186,7 +186,10 @@ def _drawn(
     sha256 = write_shard(place, number, draws, number * blocks_a_shard * BLOCK)
     seconds = time.perf_counter() - start
     return Written(
-        Shard(len(draws), sha256, seconds), draws.doubts, socket.gethostname(), os.getpid()
+        Shard(len(draws), sha256, seconds, place.identity(shard_name(number))),
+        draws.doubts,
+        socket.gethostname(),
+        os.getpid(),
     )
 
 

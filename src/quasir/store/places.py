@@ -24,6 +24,8 @@ class Place(Protocol):
     """Holds files, each whole or absent."""
 
     address: str
+    tells_time: bool
+    """Whether a file's identity changes whenever it is written."""
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
         """Have `write` fill a file, put it under `name`, and return its SHA-256."""
@@ -46,6 +48,8 @@ class Place(Protocol):
 
 class Folder:
     """A folder of this machine, or one that all machines share."""
+
+    tells_time = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,6 +93,8 @@ class Folder:
 
 class Remote:
     """An address of fsspec."""
+
+    tells_time = False
 
     def __init__(self, address: str) -> None:
         try:

@@ -41,16 +41,27 @@ The manifest lists all shards: written anew with each of 100,000, it would take 
 
 @dataclass(frozen=True)
 class Shard:
-    """What the manifest says of a shard; `seconds` is how long one worker drew and wrote it."""
+    """What the manifest says of a shard.
+
+    `seconds` is how long one worker drew and wrote it; `file` is the identity that its file had
+    then, by its `Place`: as long as it has that, its hash need not be taken again.
+    """
 
     draws: int
     sha256: str
     seconds: float | None = None
+    file: list[int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest's entry."""
         seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
-        return {"draws": self.draws, "sha256": self.sha256, **seconds}
+        file = {} if self.file is None else {"file": self.file}
+        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Shard:
+        """Read the manifest's entry."""
+        return cls(entry["draws"], entry["sha256"], entry.get("seconds"), entry.get("file"))
 
 
 class Store:
@@ -105,7 +116,7 @@ class Store:
         try:
             manifest = json.loads(path.read_text())
             written = {
-                shard_number(name): Shard(entry["draws"], entry["sha256"], entry.get("seconds"))
+                shard_number(name): Shard.from_dict(entry)
                 for name, entry in manifest.pop("shards").items()
             }
         except (ValueError, KeyError, TypeError) as error:
@@ -181,7 +192,8 @@ class Store:
     def add(self, number: int, draws: Draws, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that vouches for it."""
         sha256 = write_shard(self.place, number, draws, number * self.shard_size)
-        self.shards[number] = Shard(len(draws), sha256, seconds)
+        file = self.place.identity(shard_name(number))
+        self.shards[number] = Shard(len(draws), sha256, seconds, file)
         self.write_manifest()
 
     def record(self, number: int, shard: Shard) -> None:
