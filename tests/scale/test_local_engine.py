@@ -100,7 +100,7 @@ def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, ki
     assert hashes(store) == hashes(whole)
 
 
-@pytest.mark.parametrize("speed", ["faster", "slower"])
+@pytest.mark.parametrize("speed", ["faster", pytest.param("slower", marks=pytest.mark.slow)])
 def test_the_faster_way_is_measured_and_told(whole, tmp_path, monkeypatch, speed):
     monkeypatch.setattr(local, "_torch_threads", lambda: 2)
     monkeypatch.setattr(local, "WORTH_MEASURING", 2)
@@ -174,7 +174,7 @@ def test_shards_at_an_address(whole, tmp_path):
     """Shards go to any address of fsspec; manifest and summaries stay with the run."""
     address = f"file://{tmp_path / 'elsewhere'}"
     store = Store.create(tmp_path / "run", seed=4, blocks_a_shard=1, shards_at=address)
-    draw_into(store, TARGET, PROPOSAL, N, engine=Local(processes=2, threads=1))
+    draw_into(store, TARGET, PROPOSAL, N, engine=Local())
     assert hashes(store) == hashes(whole)
     assert not (tmp_path / "run" / "draws").exists()
     assert len(list((tmp_path / "elsewhere").iterdir())) == len(whole.shards)
