@@ -6,7 +6,7 @@
 import sys
 from itertools import chain
 
-from benchmarks import core, metrics, samplers, show, store, targets, text, tuning
+from benchmarks import core, metrics, samplers, scale, show, store, targets, text, tuning
 
 PARTS = {
     "core": core,
@@ -16,6 +16,7 @@ PARTS = {
     "store": store,
     "text": text,
     "tuning": tuning,
+    "scale": scale,
 }
 
 if __name__ == "__main__":

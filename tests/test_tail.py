@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import integrate, stats
 
-from quasir.ratios import SortedRatios
+from quasir.sorted_ratios import SortedRatios
 from quasir.tail import fit_tail
 
 

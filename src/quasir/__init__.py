@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from quasir import features, lattice, metrics
+from quasir import engines, features, lattice, metrics
 from quasir.certificate import Certificate
 from quasir.constrain import constrain
 from quasir.draws import Draws, draw
@@ -28,6 +28,7 @@ from quasir.errors import (
     StoreError,
     TuningError,
     Unreachable,
+    WorkFailed,
 )
 from quasir.estimate import Estimate
 from quasir.features import Feature
@@ -102,8 +103,10 @@ __all__ = [
     "TuningError",
     "Unreachable",
     "Weighted",
+    "WorkFailed",
     "constrain",
     "draw",
+    "engines",
     "features",
     "from_scipy",
     "lattice",

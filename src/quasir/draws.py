@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,9 @@ from quasir.progress import Progress, progress_of
 from quasir.scoring import check_drawn, check_log_scores, propose, score
 from quasir.target import Product
 from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
+
+if TYPE_CHECKING:
+    from quasir.engines import Engine
 
 __all__ = ["Draws", "draw", "draw_blocks", "draw_pieces"]
 
@@ -226,6 +229,7 @@ def draw(
     seed: Seed = None,
     batch_size: int | None = None,
     progress: Progress = False,
+    engine: Engine | None = None,
 ) -> Draws:
     """Propose n items from q and score them under P.
 
@@ -243,6 +247,8 @@ def draw(
         How many items the target scores at once; changes no draw.
     progress : bool or callable
         True shows a line on stderr; a callable is called with (done, n, proposed).
+    engine : Engine, optional
+        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
 
     Examples
     --------
@@ -258,6 +264,10 @@ def draw(
         check_count("batch_size", batch_size)
     root, parts = root_seed(seed), []
     report = progress_of(progress, "drawn")
+    if engine is not None:
+        from quasir.engines.work import draw_by
+
+        return draw_by(engine, target, proposal, n, root, batch_size, report)
     done = 0
     for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
         parts.append(piece)

@@ -23,6 +23,7 @@ __all__ = [
     "StoreError",
     "TuningError",
     "Unreachable",
+    "WorkFailed",
 ]
 
 
@@ -112,3 +113,17 @@ class TuningError(QuasirError):
     def __init__(self, message: str, tuned: CausalLM | None = None) -> None:
         super().__init__(message)
         self.tuned = tuned
+
+
+class WorkFailed(QuasirError):
+    """A piece of work that failed again and again for the same reason; the others are kept.
+
+    Attributes
+    ----------
+    number : int
+        Of the shard, or of the first block.
+    """
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number

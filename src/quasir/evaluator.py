@@ -1,4 +1,4 @@
-"""From draws to certificates: sort once, then evaluate any beta."""
+"""From draws, or what they were reduced to, to certificates: once prepared, evaluate any beta."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from quasir.basis import Basis
 from quasir.certificate import Certificate, Evidence, doubts_about
-from quasir.draws import Draws
-from quasir.estimate import Z95, Estimate
+from quasir.estimate import Estimate
 from quasir.estimates import estimate
 from quasir.intervals import PSEUDO_DRAW_MASS, with_intervals
-from quasir.ratios import SortedRatios
 from quasir.tail import fit_tail
 from quasir.typing import Array
 
@@ -23,40 +22,23 @@ __all__ = ["Evaluator", "Points"]
 
 @dataclass(frozen=True)
 class Points:
-    """Estimates by name at an array of levels, and how many draws lie above each."""
+    """Estimates by name at an array of levels, and how many draws lie above each.
+
+    TVD is known to within `tvd_slack` of its value on these draws.
+    """
 
     log_beta: Array
     estimates: dict[str, Estimate]
     n_above: Array
+    tvd_slack: Array
 
 
 class Evaluator:
-    """Evaluates every estimate of one set of draws at any beta."""
+    """Evaluates every estimate at any beta."""
 
-    def __init__(self, draws: Draws) -> None:
-        self.n = len(draws)
-        self._draws, self.doubts = draws, draws.doubts
-        self.names = list(draws.features)
-        log_ratio = draws.log_ratio
-        possible = log_ratio > -np.inf
-        low: list[Array] = []
-        self._boolean, self._shift = [], []
-        for name in self.names:
-            column = np.asarray(draws.features[name], np.float64)
-            seen = column[possible]
-            is_boolean = bool(((seen == 0) | (seen == 1)).all())
-            # A feature far from 0 would lose digits in its variance; its mean is put back after.
-            shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
-            self._boolean.append(is_boolean)
-            self._shift.append(shift)
-            low.append(column - shift)
-        high = list(low)
-        if draws.log_base is not None:
-            with np.errstate(invalid="ignore"):
-                low.append(draws.log_p - draws.log_base - log_ratio.max())
-            high.append(draws.log_q - draws.log_base)
-        self._has_base = draws.log_base is not None
-        self.ratios = SortedRatios(log_ratio, low, high)
+    def __init__(self, basis: Basis) -> None:
+        self._basis, self.ratios = basis, basis.ratios
+        self.n, self.names, self.doubts = basis.ratios.n, basis.names, basis.doubts
         self.tail = fit_tail(self.ratios)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
 
@@ -81,18 +63,20 @@ class Evaluator:
     def points(self, log_beta: Array, *, everything: bool = False) -> Points:
         """Return every estimate with its interval; `everything` is for q itself."""
         if not self.n_possible:
-            return Points(log_beta, self._nothing(len(log_beta)), np.zeros(len(log_beta)))
-        raw = estimate(self.ratios.at, log_beta, has_base=self._has_base, everything=everything)
+            zeros = np.zeros(len(log_beta))
+            return Points(log_beta, self._nothing(len(log_beta)), zeros, zeros)
+        basis = self._basis
+        raw = estimate(self.ratios.at, log_beta, has_base=basis.has_base, everything=everything)
         plus = estimate(
             lambda cut: self.ratios.at(cut).plus_draw(self._more), log_beta, everything=everything
         )
-        estimates = with_intervals(raw, plus, self.tail, self.names, self._boolean)
-        for name, shift in zip(self.names, self._shift, strict=True):
+        estimates = with_intervals(raw, plus, self.tail, self.names, basis.boolean)
+        for name, shift in zip(self.names, basis.shift, strict=True):
             e = estimates[f"moment:{name}"]
             estimates[f"moment:{name}"] = Estimate(
                 e.value + shift, e.se, e.low + shift, e.high + shift
             )
-        return Points(log_beta, estimates, raw.n_above)
+        return Points(log_beta, estimates, raw.n_above, raw.tvd_slack)
 
     def certificate(self, points: Points, i: int = 0, name: str = "p_beta") -> Certificate:
         """Return the certificate at point i."""
@@ -131,24 +115,14 @@ class Evaluator:
         place of Z_beta is taken by that of Z_beta/beta, which is q(Supp P) for q_proj.
         """
         name = "q" if everything else "q_proj"
-        below = self.ratios.log_w[:1] - 1.0 if self.n_possible else np.zeros(1)
+        below = np.array([self.ratios.level(0) - 1.0 if self.n_possible else 0.0])
         points = self.points(below, everything=everything)
         estimates, z = points.estimates, points.estimates["log_z_beta"]
         estimates["log_z_beta"] = Estimate(z.value - below, z.se, z.low - below, z.high - below)
         if everything:
             estimates["acceptance_rate"] = Estimate(*np.array([[1.0], [0.0], [1.0], [1.0]]))
-            estimates.update(self._means_of_q())
+            estimates.update(self._basis.means_of_q())
         return self.certificate(points, name=name)
-
-    def _means_of_q(self) -> dict[str, Estimate]:
-        """Return means over all draws, those with P(x) = 0 included."""
-        columns: dict[str, Array] = {
-            f"moment:{name}": np.asarray(self._draws.features[name], np.float64)
-            for name in self.names
-        }
-        if self._draws.log_base is not None:
-            columns["kl_base"] = self._draws.log_q - self._draws.log_base
-        return {name: _mean(column) for name, column in columns.items()}
 
     def _nothing(self, size: int) -> dict[str, Estimate]:
         """Return what is known where no draw had P(x) > 0: next to nothing."""
@@ -165,12 +139,6 @@ class Evaluator:
             "kl": same((nan, nan, 0.0, inf)),
             "log_z": same((nan, nan, -inf, inf)),
             "log_z_beta": same((nan, nan, -inf, inf)),
-            **({"kl_base": same((nan, nan, 0.0, inf))} if self._has_base else {}),
+            **({"kl_base": same((nan, nan, 0.0, inf))} if self._basis.has_base else {}),
             **{f"moment:{name}": same((nan, nan, -inf, inf)) for name in self.names},
         }
-
-
-def _mean(column: Array) -> Estimate:
-    """Return the mean of a column; unknown where an entry is."""
-    mean, se = column.mean(), column.std() / math.sqrt(len(column))
-    return Estimate(*(np.array([x]) for x in (mean, se, mean - Z95 * se, mean + Z95 * se)))

@@ -38,7 +38,7 @@ _NO_HITS = -math.log(0.025)
 
 
 def with_intervals(
-    raw: Raw, plus: Raw, tail: Tail, names: list[str], boolean: list[bool]
+    raw: Raw, plus: Raw, tail: Tail, names: tuple[str, ...], boolean: tuple[bool, ...]
 ) -> dict[str, Estimate]:
     """Return every estimate with its interval, by name.
 
@@ -48,13 +48,13 @@ def with_intervals(
         The estimates on the draws, and with the one draw more.
     tail : Tail
         The fitted tail.
-    names, boolean : lists
+    names, boolean : tuples
         The features' names, and which of them are boolean.
     """
     # No draw above beta, or no two ratios that differ: 0 is all that the draws can say.
     unseen = (raw.n_above == 0) | (raw.tvd[0] <= 1e-12)
     bound = _positive(raw.tvd_bound, plus.tvd_bound, 1.0)
-    tvd = _positive(raw.tvd, plus.tvd, 1.0)
+    tvd = _slackened(_positive(raw.tvd, plus.tvd, 1.0), raw.tvd_slack)
     kl = _positive(raw.kl, plus.kl, math.inf)
     if unseen.any():
         bound_high, kl_high = _unseen_tail(raw, tail, raw.log_beta[unseen])
@@ -97,6 +97,12 @@ def _positive(raw: tuple[Array, Array], plus: tuple[Array, Array], largest: floa
     low, high = log_interval(*raw)
     _, higher = log_interval(*plus)
     return Estimate(*raw, low, np.minimum(np.maximum(high, higher), largest))
+
+
+def _slackened(tvd: Estimate, slack: Array) -> Estimate:
+    """Allow, besides chance, for what bins leave open."""
+    low, high = np.maximum(tvd.low - slack, 0.0), np.minimum(tvd.high + slack, 1.0)
+    return Estimate(tvd.value, tvd.se, low, high)
 
 
 def _symmetric(raw: tuple[Array, Array], low: float = -math.inf) -> Estimate:

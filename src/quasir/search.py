@@ -1,4 +1,4 @@
-"""Finding the beta that meets a wish, exactly, on the sorted ratios."""
+"""Finding the beta that meets a wish: exactly on sorted ratios, to a bin's edge on binned ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quasir.ratios import SortedRatios
+from quasir.ratios import Ratios
 from quasir.tail import Tail
 from quasir.typing import Array
 
@@ -17,7 +17,7 @@ ENOUGH_ABOVE = 10
 """A level is within reach of the draws if it is at most the tenth largest ratio."""
 
 
-def largest_accepting(ratios: SortedRatios, rate: float) -> float | None:
+def largest_accepting(ratios: Ratios, rate: float) -> float | None:
     """Return the largest log beta with an acceptance rate of at least `rate`, or None.
 
     AR = (sum over L of w/beta + |H|)/N (Eq. 2) falls with beta. Between two neighbouring
@@ -28,47 +28,49 @@ def largest_accepting(ratios: SortedRatios, rate: float) -> float | None:
         return None
 
     def accepts(i: int) -> bool:
-        s = ratios.at(ratios.log_w[i : i + 1])
-        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - ratios.log_w[i]))
+        level = ratios.level(i)
+        s = ratios.at(np.array([level]))
+        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - level))
         return low + float(s.n_high[0]) >= rate * n
 
-    first, last = -1, size  # accepts(first), not accepts(last)
+    first, last = -1, ratios.n_levels  # accepts(first), not accepts(last)
     while last - first > 1:
         middle = (first + last) // 2
         first, last = (middle, last) if accepts(middle) else (first, middle)
     if first < 0:
-        return float(ratios.log_w[0])
-    s = ratios.at(ratios.log_w[first : first + 1])
+        return ratios.level(0)
+    level = ratios.level(first)
+    s = ratios.at(np.array([level]))
     room = rate * n - float(s.n_high[0])
-    if room <= 0:
-        return float(ratios.log_w[first])
+    past_all = last == ratios.n_levels
+    if room <= 0 or not (ratios.exact_between or past_all):
+        return level
     solved = float(s.log_unit[0] + np.log(s.low[0, 0]) - np.log(room))
-    upper = float(ratios.log_w[last]) if last < size else np.inf
-    return min(max(solved, float(ratios.log_w[first])), upper)
+    found = min(max(solved, level), np.inf if past_all else ratios.level(last))
+    return float(ratios.snap(np.array([found]), np.floor)[0])
 
 
 def smallest_meeting(
-    ratios: SortedRatios, estimated: Callable[[Array], Array], wanted: float
+    ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
 ) -> float | None:
     """Return the smallest log beta at which an estimate that falls with beta is met, or None.
 
     None where that is past the `ENOUGH_ABOVE`-th largest ratio.
     """
-    size = ratios.n_possible
 
     def meets(log_beta: float) -> bool:
         return bool(estimated(np.array([log_beta]))[0] <= wanted)
 
-    first, last = -1, size - ENOUGH_ABOVE
-    if last < 0 or not meets(float(ratios.log_w[last])):
+    first, last = -1, ratios.reach(ENOUGH_ABOVE)
+    if last < 0 or not meets(ratios.level(last)):
         return None
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (first, middle) if meets(float(ratios.log_w[middle])) else (middle, last)
-    high = float(ratios.log_w[last])
-    if first < 0:
+        first, last = (first, middle) if meets(ratios.level(middle)) else (middle, last)
+    high = ratios.level(last)
+    if first < 0 or not ratios.exact_between:
         return high
-    low = float(ratios.log_w[first])
+    low = ratios.level(first)
     for _ in range(200):
         middle_beta = (low + high) / 2
         if not low < middle_beta < high:

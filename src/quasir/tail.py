@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from quasir.ratios import SortedRatios
+from quasir.ratios import Ratios
 from quasir.typing import Array
 
-__all__ = ["Tail", "fit_tail"]
+__all__ = ["Tail", "fit_tail", "tail_size"]
 
 MIN_TAIL = 5
 """Fewer exceedances than this say nothing of a shape."""
@@ -114,13 +114,18 @@ class Tail:
         return mass, mass * (beta + mean_excess), mass * mean_excess, kl
 
 
-def fit_tail(ratios: SortedRatios) -> Tail:
-    """Fit the tail to the largest min(N/5, 3 sqrt(N)) ratios, as PSIS does."""
-    n, log_w, log_max = ratios.n, ratios.log_w, ratios.log_max
-    count = math.floor(min(0.2 * n, 3 * math.sqrt(n)))
-    largest = np.exp(log_w[len(log_w) - min(count, len(log_w)) :] - log_max)
-    at_max = len(log_w) - int(np.searchsorted(log_w, log_max - 1e-9))
-    threshold = math.exp(log_w[-count - 1] - log_max) if len(log_w) > count else 0.0
+def tail_size(n: int) -> int:
+    """Return how many of n ratios make the tail, as in PSIS: min(n/5, 3 sqrt(n))."""
+    return math.floor(min(0.2 * n, 3 * math.sqrt(n)))
+
+
+def fit_tail(ratios: Ratios) -> Tail:
+    """Fit the tail to the largest `tail_size` ratios."""
+    n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
+    log_w = ratios.largest(count + 1)
+    largest = np.exp(log_w[max(len(log_w) - count, 0) :] - log_max)
+    at_max = ratios.at_max()
+    threshold = math.exp(log_w[0] - log_max) if len(log_w) > count else 0.0
     excess = largest[largest > threshold] - threshold
 
     def tail(k: float, scale: float = math.nan) -> Tail:

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quasir.certificate import Certificate, Evidence, doubts_about, level_text
+from quasir.basis import Basis, basis_of
+from quasir.curve import Curve
 from quasir.draws import Draws
-from quasir.errors import InputError, Unreachable
-from quasir.estimate import Estimate
+from quasir.errors import InputError
 from quasir.evaluator import Evaluator
-from quasir.levels import as_log_beta, as_rate, number
-from quasir.report.tables import curve_html, curve_text
-from quasir.search import ENOUGH_ABOVE, largest_accepting, smallest_meeting, what_it_takes
-from quasir.tail import Tail
+from quasir.progress import Progress
+from quasir.search import largest_accepting
 from quasir.typing import Array
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from quasir.store import Store
 
-__all__ = ["Curve", "tradeoff"]
+__all__ = ["Curve", "curve_of", "is_large", "tradeoff"]
 
 POINTS = 200
+STREAMED = 20_000_000
+"""A store of more draws than this is streamed: sorting them would take a gigabyte and more."""
 
 
 def tradeoff(
-    draws: Draws, betas: ArrayLike | None = None, *, log_betas: ArrayLike | None = None
+    draws: Draws | Store | str | Path,
+    betas: ArrayLike | None = None,
+    *,
+    log_betas: ArrayLike | None = None,
+    stream: bool | None = None,
+    progress: Progress = False,
 ) -> Curve:
     """Estimate everything the paper estimates, at every beta.
 
     Parameters
     ----------
-    draws : Draws
-        From `draw` or `Draws.from_arrays`.
+    draws : Draws, Store, or the folder of a run
+        From `draw` or `Draws.from_arrays`, or on disk.
     betas, log_betas : array, optional
         Where to; by default 200 betas evenly spaced in log from where the acceptance rate
         begins to fall to the largest ratio seen.
+    stream : bool, optional
+        Whether draws on disk are reduced to summaries, shard by shard, instead of loaded: the
+        memory is then that of a few shards, however many there are. By default from 20 million
+        draws on.
+    progress : bool or callable
+        Of the streaming: True shows a line on stderr, a callable is called with (done, n, done).
+
+    Notes
+    -----
+    A streamed curve knows the ratios by bins (`quasir.bins`). Its betas are at edges of bins: a
+    beta that is given is moved to the nearest edge, in proportion by less than half a bin's width,
+    and what is returned says where to. There every estimate is that of all the draws, but for TVD,
+    which is known to within `Curve.tvd_slack`, and its interval allows for it.
 
     Examples
     --------
@@ -52,201 +68,46 @@ def tradeoff(
     >>> round(cert.tvd.value, 6)
     0.05
     """
-    evaluator = Evaluator(draws)
-    return Curve(evaluator, _grid(evaluator, betas, log_betas))
+    if not isinstance(draws, Draws):
+        return _of_store(draws, betas, log_betas, stream, progress)
+    if stream:
+        raise InputError("only draws on disk can be streamed: give the folder of a run.")
+    return curve_of(basis_of(draws), betas, log_betas)
 
 
-class Curve:
-    """Estimates along beta; `at` gives the certificate at any one, on the grid or not.
+def is_large(store: Store) -> bool:
+    """Return whether a store is streamed unless told otherwise."""
+    return len(store) > STREAMED
 
-    Attributes
-    ----------
-    n : int
-        Draws behind the estimates.
-    log_betas : array
-        The levels.
-    acceptance_rate, tvd, tvd_bound, kl, log_z, log_z_beta : Estimate of arrays
-        Along `log_betas`; see `Certificate` for what they are.
-    kl_base : Estimate of arrays, or None
-    moments : dict of Estimate of arrays
-    tail : Tail
-        The fitted tail of the ratios.
-    """
 
-    acceptance_rate: Estimate
-    tvd: Estimate
-    tvd_bound: Estimate
-    kl: Estimate
-    log_z: Estimate
-    log_z_beta: Estimate
-    kl_base: Estimate | None
+def _of_store(
+    store: Store | str | Path,
+    betas: ArrayLike | None,
+    log_betas: ArrayLike | None,
+    stream: bool | None,
+    progress: Progress,
+) -> Curve:
+    from quasir.store import Store
+    from quasir.store.summaries import summarise
 
-    def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
-        self._evaluator = evaluator
-        self.log_betas = log_betas
-        self._points = evaluator.points(log_betas)
-        parts = self._points.estimates
-        self.acceptance_rate, self.kl = parts["acceptance_rate"], parts["kl"]
-        self.tvd, self.tvd_bound = parts["tvd"], parts["tvd_bound"]
-        self.log_z, self.log_z_beta = parts["log_z"], parts["log_z_beta"]
-        self.kl_base = parts.get("kl_base")
-        self.moments = {name: parts[f"moment:{name}"] for name in evaluator.names}
-
-    @property
-    def betas(self) -> Array:
-        """The levels; where they are out of a float's range, see `log_betas`."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.log_betas)
-
-    @property
-    def n(self) -> int:
-        """All draws."""
-        return self._evaluator.n
-
-    @property
-    def n_possible(self) -> int:
-        """Draws with P(x) > 0."""
-        return self._evaluator.n_possible
-
-    @property
-    def ess(self) -> float:
-        """Kish's effective sample size of the ratios."""
-        return self._evaluator.ess
-
-    @property
-    def tail(self) -> Tail:
-        """The fitted tail of the ratios; its ``k`` is Pareto k."""
-        return self._evaluator.tail
-
-    @property
-    def doubts(self) -> list[str]:
-        """What is wrong with the draws at any beta; `at` gives those at one."""
-        many = math.inf if self.n_possible else 0.0
-        evidence = Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail)
-        return [*doubts_about(evidence), *self._evaluator.doubts]
-
-    @cached_property
-    def projection(self) -> Certificate:
-        """q_proj: q filtered to the support of P, the limit of p_beta for beta -> 0 (app. D)."""
-        return self._evaluator.limit(everything=False)
-
-    @cached_property
-    def proposal(self) -> Certificate:
-        """The same estimates for q itself; its bound is the trivial 1."""
-        return self._evaluator.limit(everything=True)
-
-    def __len__(self) -> int:
-        return len(self.log_betas)
-
-    def __iter__(self) -> Iterator[Certificate]:
-        return (self._evaluator.certificate(self._points, i) for i in range(len(self)))
-
-    def at(
-        self,
-        beta: float | None = None,
-        *,
-        log_beta: float | None = None,
-        acceptance_rate: float | None = None,
-        tvd: float | None = None,
-        tvd_bound: float | None = None,
-        kl: float | None = None,
-    ) -> Certificate:
-        """Return the certificate at a beta, or at the cheapest beta that meets a wish.
-
-        Exactly one argument is given. `acceptance_rate` takes the largest beta that accepts at
-        least that share, and so has the best quality at that cost; `tvd`, `tvd_bound` and `kl`
-        take the smallest beta whose estimate is no more than that, and so the lowest cost.
-
-        Raises
-        ------
-        Unreachable
-            Where no beta that the draws can vouch for meets the wish.
-        """
-        wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
-        given = {name: wish for name, wish in wishes.items() if wish is not None}
-        if len(given) + (beta is not None) + (log_beta is not None) != 1:
-            raise InputError(
-                "give exactly one of beta, log_beta, acceptance_rate, tvd, tvd_bound and kl."
-            )
-        if not given:
-            return self._at(as_log_beta(beta, log_beta))
-        name, wish = next(iter(given.items()))
-        wanted = as_rate(wish) if name == "acceptance_rate" else _as_distance(name, wish)
-        if not self.n_possible:
-            raise Unreachable(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
-        ratios = self._evaluator.ratios
-        if name == "acceptance_rate":
-            found = largest_accepting(ratios, wanted)
-        else:
-            found = smallest_meeting(ratios, lambda b: self._evaluator.values(name, b), wanted)
-        if found is None:
-            raise self._unreachable(name, wanted)
-        return self._at(found)
-
-    def _at(self, log_beta: float) -> Certificate:
-        return self._evaluator.certificate(self._evaluator.points(np.array([log_beta])))
-
-    def _unreachable(self, name: str, wanted: float) -> Unreachable:
-        log_w = self._evaluator.ratios.log_w
-        advice = "Use a proposal closer to the target, or ask for what can be vouched for."
-        if name == "acceptance_rate":
-            best = self.projection
-            return Unreachable(
-                f"acceptance_rate = {wanted:g} cannot be met: only {len(log_w):,} of {self.n:,} "
-                f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
-                f"beta -> 0. {advice}",
-                best,
-            )
-        if len(log_w) < ENOUGH_ABOVE:
-            return Unreachable(
-                f"{name} = {wanted:g} cannot be promised: only {len(log_w)} of {self.n:,} draws "
-                f"have P(x) > 0. Draw more. {advice}",
-                self._at(float(log_w[0])),
-            )
-        best = self._at(float(log_w[-ENOUGH_ABOVE]))
-        part: Estimate = getattr(best, name)
-        more = what_it_takes(name, wanted, self.tail, best.log_z.value)
-        return Unreachable(
-            f"{name} = {wanted:g} cannot be promised: it needs a beta above which fewer than "
-            f"{ENOUGH_ABOVE} of {self.n:,} draws lie. The best these draws can vouch for is "
-            f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "
-            f"{level_text(best.log_beta)} and acceptance rate {best.acceptance_rate.value:.3g}. "
-            f"{more or 'How many draws would show it cannot be said.'} {advice}",
-            best,
+    if isinstance(store, (str, Path)):
+        store = Store.open(store)
+    if not isinstance(store, Store):
+        raise InputError(
+            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
         )
+    if not (is_large(store) if stream is None else stream):
+        return curve_of(basis_of(store.load(items=False)), betas, log_betas)
+    doubts = tuple(store.facts.get("doubts", ()))
+    return curve_of(summarise(store, progress=progress).basis(doubts), betas, log_betas)
 
-    def columns(self) -> dict[str, Array]:
-        """Return a column for log_beta, beta, and value, se, low and high of everything."""
-        columns = {"log_beta": self.log_betas, "beta": self.betas}
-        for name, part in self._points.estimates.items():
-            columns[name] = np.asarray(part.value)
-            columns |= {
-                f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
-            }
-        return columns
 
-    def to_frame(self) -> Any:
-        """Return a pandas DataFrame: a row a beta; value, se, low and high of everything."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError("to_frame needs pandas: pip install 'quasir[pandas]'.") from error
-        return pd.DataFrame(self.columns())
-
-    def plot(self) -> Figure:
-        """Return a matplotlib figure of quality against acceptance rate, with intervals."""
-        from quasir.report.plots import plot_curve
-
-        return plot_curve(self)
-
-    def __str__(self) -> str:
-        return curve_text(self)
-
-    def __repr__(self) -> str:
-        return f"<Curve: {len(self)} betas from {self.n:,} draws>"
-
-    def _repr_html_(self) -> str:
-        return curve_html(self)
+def curve_of(
+    basis: Basis, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
+) -> Curve:
+    """Return the curve of what was prepared, in memory or from summaries."""
+    evaluator = Evaluator(basis)
+    return Curve(evaluator, _grid(evaluator, betas, log_betas))
 
 
 def _grid(evaluator: Evaluator, betas: ArrayLike | None, log_betas: ArrayLike | None) -> Array:
@@ -262,20 +123,23 @@ def _grid(evaluator: Evaluator, betas: ArrayLike | None, log_betas: ArrayLike | 
                 f"{name} must be one or more numbers, all finite{above}. "
                 "Betas out of a float's range can be given as log_betas."
             )
-        return levels if betas is None else np.log(levels)
+        return evaluator.ratios.snap(levels if betas is None else np.log(levels))
+    return _default_levels(evaluator)
+
+
+def _default_levels(evaluator: Evaluator) -> Array:
+    """Return 200 levels from where the acceptance rate begins to fall to the largest ratio."""
     if not evaluator.n_possible:
         return np.zeros(1)
     top = evaluator.ratios.log_max
     start = largest_accepting(evaluator.ratios, 0.99 * evaluator.n_possible / evaluator.n)
     if start is None or start >= top:
-        return np.array([top])
+        return evaluator.ratios.snap(np.array([top]), np.ceil)
     grid = np.linspace(start, top, POINTS)
     grid[-1] = top
-    return grid
-
-
-def _as_distance(name: str, wish: Any) -> float:
-    wanted = number(name, wish)
-    if wanted < 0 or (name != "kl" and wanted > 1):
-        raise InputError(f"{name} is {wish!r}, which is out of its range.")
-    return wanted
+    if evaluator.ratios.exact_between:
+        return grid
+    # On edges of bins some may fall together, and the last is at or above the largest ratio.
+    snapped = evaluator.ratios.snap(grid)
+    snapped[-1] = evaluator.ratios.snap(grid[-1:], np.ceil)[0]
+    return np.unique(snapped)

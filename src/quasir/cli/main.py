@@ -12,6 +12,7 @@ import typer
 from quasir import __version__
 from quasir.cli.compare import compare
 from quasir.cli.draw import draw
+from quasir.cli.plan import plan
 from quasir.cli.progress import say
 from quasir.cli.recipes import recipes
 from quasir.cli.report import report
@@ -19,6 +20,7 @@ from quasir.cli.run import run
 from quasir.cli.sample import sample
 from quasir.cli.tradeoff import tradeoff
 from quasir.cli.tune import tune
+from quasir.cli.watch import watch
 from quasir.errors import QuasirError, QuasirWarning, RecipeError
 
 __all__ = ["app", "main"]
@@ -32,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 an error; 2 a wrong command line or recipe; 130 stopped by hand.",
 )
-for command in (run, draw, tradeoff, sample, report, tune, compare, recipes):
+for command in (run, draw, watch, plan, tradeoff, sample, report, tune, compare, recipes):
     app.command()(command)
 
 

@@ -10,7 +10,17 @@ import typer
 from quasir.errors import InputError
 from quasir.store import Store
 
-__all__ = ["AllowCode", "Draws", "Json", "Out", "RecipeName", "RunFolder", "Seed", "check_seed"]
+__all__ = [
+    "AllowCode",
+    "Draws",
+    "Json",
+    "Out",
+    "RecipeName",
+    "RunFolder",
+    "Seed",
+    "Stream",
+    "check_seed",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Seed = Annotated[
@@ -30,6 +40,13 @@ AllowCode = Annotated[
 ]
 RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A built-in recipe, a YAML file, or a run's folder.")
+]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Read shard by shard, in little memory; done anyway from 20 million draws on.",
+    ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 

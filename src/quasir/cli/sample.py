@@ -11,16 +11,16 @@ import typer
 
 from quasir import recipes
 from quasir.cli.draw import begin
-from quasir.cli.options import AllowCode, Json, RunFolder, Seed, check_seed
+from quasir.cli.options import AllowCode, Json, RunFolder, Seed, Stream, check_seed
 from quasir.cli.progress import Bar, say
 from quasir.cli.show import show_checks
-from quasir.draws import Draws
+from quasir.cli.tradeoff import streamed
 from quasir.errors import InputError, StoreError
-from quasir.run import draw_into, sample_run
+from quasir.run import draw_into, sample_run, sample_stored
 from quasir.run.results import lines_of
 from quasir.run.sampling import doubts_of
 from quasir.store import Store, locked
-from quasir.tradeoff import tradeoff
+from quasir.tradeoff import is_large, tradeoff
 
 __all__ = ["sample"]
 
@@ -40,6 +40,7 @@ def sample(
         int | None,
         typer.Option(min=1, help="Draws in all, at most; what is found by then is an error."),
     ] = None,
+    stream: Stream = False,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
@@ -63,10 +64,14 @@ def sample(
             beta=beta,
             log_beta=log_beta,
         )
-        draws = store.load()
-        certificate = tradeoff(draws).at(**wish)
         more = DrawOn(run, allow_code, n)
-        sampled = sample_run(draws, certificate, n, more, max_draws)
+        if stream or is_large(store):
+            certificate = streamed(store, True).at(**wish)
+            sampled = sample_stored(store, certificate, n, more, max_draws)
+        else:
+            draws = store.load()
+            certificate = tradeoff(draws).at(**wish)
+            sampled = sample_run(draws, certificate, n, lambda m: more(m).load(), max_draws)
     doubts = [*sampled.certificate.doubts, *doubts_of(sampled.checks)]
     if json:
         document = {
@@ -87,8 +92,8 @@ class DrawOn:
     def __init__(self, folder: Path, allow_code: bool, n: int) -> None:
         self.folder, self.allow_code, self.n = folder, allow_code, n
 
-    def __call__(self, wanted: int) -> Draws:
-        """Return the run's draws, `wanted` of them."""
+    def __call__(self, wanted: int) -> Store:
+        """Return the run's store, with `wanted` draws."""
         if not (self.folder / "recipe.yaml").exists():
             raise StoreError(
                 f"{self.folder} holds too few accepted draws for {self.n:,} samples, and no recipe "
@@ -97,7 +102,7 @@ class DrawOn:
         run = begin(str(self.folder), self.folder, wanted, None, self.allow_code)
         with Bar("drawing on") as bar:
             draw_into(run.store, run.target, run.proposal, wanted, bar)
-        return run.store.load()
+        return run.store
 
 
 def existing(run: Path) -> Path:

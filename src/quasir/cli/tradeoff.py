@@ -5,30 +5,45 @@ from __future__ import annotations
 import json as jsonlib
 import math
 
-from quasir.cli.options import Json, RunFolder, Seed, check_seed
-from quasir.cli.progress import say
+from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
+from quasir.cli.progress import Bar, say
+from quasir.curve import Curve
 from quasir.run.results import write_figures, write_tradeoff
 from quasir.store import Store
-from quasir.tradeoff import Curve
-from quasir.tradeoff import tradeoff as curve_of
+from quasir.tradeoff import tradeoff as estimated
 
-__all__ = ["tradeoff"]
+__all__ = ["streamed", "tradeoff"]
 
 
-def tradeoff(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
+def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
     """Print the trade-off of a run.
 
-    From its stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into it.
+    From its stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into it,
+    and where the draws are streamed a summary beside each shard.
 
     Example: quasir tradeoff runs/scientists
     """
     store = Store.open(run)
     check_seed(store, seed)
-    curve = curve_of(store.load(items=False))
+    curve = streamed(store, stream)
     write_tradeoff(run, curve)
     figures = write_figures(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
     say(f"written: {run / 'tradeoff.csv'}, and {len(figures)} figures in {run / 'figures'}")
+
+
+def streamed(store: Store, stream: bool) -> Curve:
+    """Return the curve of a run, and say so where it was streamed."""
+    with Bar("summarising") as bar:
+        curve = estimated(store, stream=stream or None, progress=bar)
+    if curve.bin_width:
+        seen = curve.tvd.value > 0
+        slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)
+        say(
+            f"streamed: betas are whole powers of e^{curve.bin_width:g}, and TVD is known to "
+            f"within {100 * slack:.2g} % of that of all draws"
+        )
+    return curve
 
 
 def as_json(curve: Curve) -> dict[str, object]:
@@ -37,6 +52,7 @@ def as_json(curve: Curve) -> dict[str, object]:
         "n": curve.n,
         "n_possible": curve.n_possible,
         "ess": curve.ess,
+        "streamed": curve.bin_width > 0,
         "doubts": curve.doubts,
         "proposal": curve.proposal.to_dict(),
         "projection": curve.projection.to_dict(),

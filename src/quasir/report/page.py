@@ -27,8 +27,8 @@ from quasir.report.plots import COLOURS
 
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
+    from quasir.curve import Curve
     from quasir.draws import Draws
-    from quasir.tradeoff import Curve
 
 __all__ = ["About", "page"]
 

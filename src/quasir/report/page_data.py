@@ -18,8 +18,8 @@ from quasir.typing import Array
 
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
+    from quasir.curve import Curve
     from quasir.draws import Draws
-    from quasir.tradeoff import Curve
 
 __all__ = ["as_json", "nearest", "page_data"]
 

@@ -15,7 +15,7 @@ from quasir.report.plots import COLOURS
 
 if TYPE_CHECKING:
     from quasir.certificate import Certificate
-    from quasir.tradeoff import Curve
+    from quasir.curve import Curve
 
 __all__ = ["Hue", "hues", "panels"]
 

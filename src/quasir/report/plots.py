@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from quasir.tradeoff import Curve
+    from quasir.curve import Curve
 
 __all__ = ["COLOURS", "Panel", "draw_band", "draw_panel", "panels_of", "plot_curve", "plot_panel"]
 

@@ -13,7 +13,7 @@ from quasir.certificate import level_text, tail_text
 from quasir.estimate import Estimate
 
 if TYPE_CHECKING:
-    from quasir.tradeoff import Curve
+    from quasir.curve import Curve
 
 __all__ = ["curve_html", "curve_text"]
 

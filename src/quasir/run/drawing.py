@@ -2,53 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from quasir.blocks import BLOCK
 from quasir.draws import Draws, draw_pieces
-from quasir.progress import Progress, progress_of
+from quasir.engines.work import Engine, Task, Work
+from quasir.errors import StoreError
+from quasir.progress import Progress, Report, progress_of
 from quasir.store import Store
+from quasir.store.places import Place, place_of
+from quasir.store.shards import shard_name
+from quasir.store.stopping import clear_stop, stop_asked
+from quasir.store.store import Shard, write_shard
 from quasir.typing import Proposal, Target
 
-__all__ = ["draw_into", "draw_shard"]
+__all__ = ["Parts", "ShardWork", "Written", "draw_into", "draw_shard"]
+
+Parts = Callable[[], tuple[Target, Proposal]]
+"""Loads the target and the proposal, in the process that calls it."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A shard that a worker has written, and what the manifest should know of it."""
+
+    shard: Shard
+    doubts: tuple[str, ...]
+    machine: str
+    process: int
 
 
 def draw_into(
-    store: Store, target: Target, proposal: Proposal, n: int, progress: Progress = False
-) -> int:
-    """Draw what a run of n draws still needs; return how many were drawn.
-
-    Draw i depends on the store's seed and on i only, so it does not matter what was there.
-    """
-    missing = store.missing(n)
-    wanted = sum(store.draws_in(number, n) for number in missing)
-    report, done = progress_of(progress, "drawn"), 0
-    for number in missing:
-        size = store.draws_in(number, n)
-
-        def tell(drawn: int, before: int = done) -> None:
-            report(before + drawn, wanted, before + drawn)
-
-        draws = draw_shard(store, target, proposal, number, size, tell)
-        if draws.doubts and not store.shards:
-            store.facts["doubts"] = list(draws.doubts)
-        store.add(number, draws)
-        done += size
-    return done
-
-
-def draw_shard(
     store: Store,
     target: Target,
     proposal: Proposal,
+    n: int,
+    progress: Progress = False,
+    engine: Engine | None = None,
+    parts: Parts | None = None,
+) -> int:
+    """Draw what a run of n draws still needs; return how many were drawn.
+
+    Draw i depends on the store's seed and on i only, so it does not matter what was there, or who
+    draws it. A file `stop` in the run's folder ends the drawing between two shards; why is then
+    in the manifest under `stopped`.
+
+    Parameters
+    ----------
+    store : Store
+    target, proposal
+        As in `qr.draw`.
+    n : int
+        Draws in all.
+    progress : bool or callable
+    engine : Engine, optional
+        Who draws; by default this process.
+    parts : callable, optional
+        Loads target and proposal in a worker of the engine; by default they are sent to it.
+    """
+    clear_stop(store.folder)
+    store.place.clean()
+    if store.facts.pop("stopped", None) is not None:
+        store.write_manifest()
+    missing = store.missing(n)
+    tasks = [(number, store.draws_in(number, n)) for number in missing]
+    wanted = sum(size for _, size in tasks)
+    tally = _Tally(wanted, progress_of(progress, "drawn"))
+    here = _here(store, target, proposal, tally)
+    if engine is None:
+        done = _in_this_process(store, tasks, here)
+    else:
+        work = ShardWork(
+            parts or partial(_given, target, proposal),
+            store.seed,
+            store.blocks_a_shard,
+            store.place.address,
+        )
+        done = engine.map(work, tasks, lambda: stop_asked(store.folder), here)
+    workers: set[tuple[str, int]] = set()
+    try:
+        for (number, size), written in done:
+            _see(store.place, number, written)
+            workers.add((written.machine, written.process))
+            if written.doubts and not store.shards:
+                store.facts["doubts"] = list(written.doubts)
+            machines = len({machine for machine, _ in workers})
+            store.facts |= {"workers": len(workers), "machines": machines}
+            store.record(number, written.shard)
+            tally.finish(size)
+    finally:
+        store.settle()
+    why = stop_asked(store.folder)
+    if why is not None and store.missing(n):
+        store.facts["stopped"] = why
+        store.write_manifest()
+    clear_stop(store.folder)
+    return tally.done
+
+
+class _Tally:
+    """How far the drawing has come, for the report."""
+
+    def __init__(self, wanted: int, report: Report) -> None:
+        self.done, self.wanted, self.report = 0, wanted, report
+
+    def within(self, drawn: int) -> None:
+        """Tell of a shard that has `drawn` draws so far."""
+        if self.done + drawn < self.wanted:
+            self.report(self.done + drawn, self.wanted, self.done + drawn)
+
+    def finish(self, size: int) -> None:
+        """Tell of a shard that is written."""
+        self.done += size
+        self.report(self.done, self.wanted, self.done)
+
+
+def _in_this_process(store: Store, tasks: list[Task], work: Work) -> Iterator[tuple[Task, Written]]:
+    for task in tasks:
+        if stop_asked(store.folder) is not None:
+            return
+        yield task, work(task)
+
+
+def _here(store: Store, target: Target, proposal: Proposal, tally: _Tally) -> Work:
+    def work(task: Task) -> Written:
+        return _drawn(
+            target,
+            proposal,
+            store.seed,
+            store.blocks_a_shard,
+            store.place,
+            task,
+            tally.within,
+        )
+
+    return work
+
+
+@dataclass(frozen=True)
+class ShardWork:
+    """Draws shards and writes them: what is sent to a worker of an engine."""
+
+    parts: Parts
+    seed: int
+    blocks_a_shard: int
+    address: str
+
+    what = "shard"
+
+    def __call__(self) -> Work:
+        """Load the models; return what draws and writes a shard."""
+        target, proposal = self.parts()
+        place = place_of(self.address)
+
+        def work(task: Task) -> Written:
+            return _drawn(target, proposal, self.seed, self.blocks_a_shard, place, task)
+
+        return work
+
+
+def _given(target: Target, proposal: Proposal) -> tuple[Target, Proposal]:
+    return target, proposal
+
+
+def _drawn(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    blocks_a_shard: int,
+    place: Place,
+    task: Task,
+    tell: Callable[[int], None] = lambda drawn: None,
+) -> Written:
+    """Draw a shard and write it, whole or not at all."""
+    number, size = task
+    start = time.perf_counter()
+    draws = draw_shard(target, proposal, seed, blocks_a_shard, number, size, tell)
+    sha256 = write_shard(place, number, draws, number * blocks_a_shard * BLOCK)
+    seconds = time.perf_counter() - start
+    return Written(
+        Shard(len(draws), sha256, seconds, place.identity(shard_name(number))),
+        draws.doubts,
+        socket.gethostname(),
+        os.getpid(),
+    )
+
+
+def draw_shard(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    blocks_a_shard: int,
     number: int,
     size: int,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Draws:
     """Draw the first `size` draws of a shard, and tell of each piece."""
-    first, parts, drawn = number * store.shard_size, [], 0
-    for piece in draw_pieces(target, proposal, store.seed, first // BLOCK, first + size):
+    first, parts, drawn = number * blocks_a_shard, [], 0
+    for piece in draw_pieces(target, proposal, seed, first, first * BLOCK + size):
         parts.append(piece)
         drawn += len(piece)
         tell(drawn)
     return Draws.concatenate(parts)
+
+
+def _see(place: Place, number: int, written: Written) -> None:
+    """Refuse a shard that its worker wrote where this process does not see it."""
+    try:
+        place.identity(shard_name(number))
+    except OSError as error:
+        raise StoreError(
+            f"{shard_name(number)} was written by a worker on {written.machine} to "
+            f"{place.address}, but is not to be seen here: the machines do not share that folder. "
+            "Give a folder that they share, or an address such as s3://bucket/run with --shards-at."
+        ) from error

@@ -12,6 +12,7 @@ from quasir.progress import Progress
 from quasir.recipes.building import build, python_files, resolve
 from quasir.recipes.places import located, portable
 from quasir.recipes.schema import Recipe
+from quasir.run.parts import RecipeParts
 from quasir.store import Store
 from quasir.store.atomic import write_bytes, write_text
 from quasir.store.shards import hash_of
@@ -50,6 +51,7 @@ class Run:
         folder: Path,
         allow_code: bool = False,
         progress: Progress = False,
+        shards_at: str | None = None,
     ) -> Run:
         """Begin a run, or go on with it where the folder holds one of the same recipe.
 
@@ -63,6 +65,8 @@ class Run:
             Whether the recipe's Python features may be run.
         progress : bool or callable
             Of the fit of lambda.
+        shards_at : str, optional
+            An address of fsspec to write the shards to, instead of the run's folder.
 
         Raises
         ------
@@ -85,6 +89,8 @@ class Run:
         code = {name: hash_of(path) for name, path in files.items()}
         if there:
             store = Store.open(folder)
+            if shards_at is not None:
+                _refuse_others("shards_at", store.facts.get("shards_at"), shards_at, folder)
             _refuse_others("code", store.facts.get("code"), code, folder)
             _refuse_others("models", store.facts.get("models"), built.models, folder)
             resolved, target = resolve(recipe, built)
@@ -99,8 +105,14 @@ class Run:
             TEXT_BLOCKS_A_SHARD if built.models else BLOCKS_A_SHARD,
             models=built.models,
             code=code,
+            **({} if shards_at is None else {"shards_at": shards_at}),
         )
         return cls(folder, resolved, store, target, built.proposal)
+
+    @property
+    def parts(self) -> RecipeParts:
+        """What loads target and proposal in another process."""
+        return RecipeParts.of(self.recipe, self.folder, self.store.facts.get("models", []))
 
     def keep_recipe(self) -> None:
         """Write the recipe again, where what is free to change has changed."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from quasir.certificate import Certificate
+from quasir.curve import Curve
 from quasir.errors import Unreachable
 from quasir.features.feature import text_of
 from quasir.report.check import Check
 from quasir.report.plots import panels_of, plot_curve, plot_panel
 from quasir.run.sampling import Sampled, doubts_of
 from quasir.store.atomic import write_json, write_text, write_with
-from quasir.tradeoff import Curve
 
 __all__ = [
     "choose",

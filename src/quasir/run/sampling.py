@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.certificate import Certificate, level_text
 from quasir.draws import Draws
@@ -20,7 +20,17 @@ from quasir.report.check import MAX_Z, Check
 from quasir.samplers.samples import Samples
 from quasir.tradeoff import tradeoff
 
-__all__ = ["Sampled", "checked", "doubts_of", "sample_run"]
+__all__ = [
+    "Chances",
+    "Sampled",
+    "budget_exceeded",
+    "checked",
+    "compared",
+    "doubts_of",
+    "draws_wanted",
+    "sample_run",
+    "samples_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +42,7 @@ class Sampled:
 
     certificate: Certificate
     samples: Samples
-    index: np.ndarray[Any, np.dtype[np.intp]]
+    index: NDArray[np.intp]
     checks: list[Check]
 
 
@@ -66,28 +76,39 @@ def sample_run(
     accepted = draws.accepted(log_beta=certificate.log_beta)
     while len(accepted) < n and more is not None:
         if max_proposals is not None and len(draws) >= max_proposals:
-            samples = _samples(draws, accepted, certificate)
-            raise BudgetExceeded(
-                f"{len(draws):,} draws hold {len(samples):,} of {n:,} samples at beta = "
-                f"{level_text(certificate.log_beta)}: raise the budget, lower beta, or use a "
-                "proposal closer to the target.",
-                samples,
-            )
-        rate = max(len(accepted), 1) / len(draws)
-        # A twentieth more than expected, and not far past what is known, since the rate is a guess.
-        wanted = min(math.ceil(1.05 * n / rate), 8 * len(draws))
-        draws = more(min(wanted, max_proposals or wanted))
+            samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
+            raise budget_exceeded(samples, len(draws), n)
+        draws = more(draws_wanted(n, len(accepted), len(draws), max_proposals))
         certificate = tradeoff(draws).at(log_beta=certificate.log_beta)
         accepted = draws.accepted(log_beta=certificate.log_beta)
     accepted = accepted[:n]
-    samples = _samples(draws, accepted, certificate)
-    return Sampled(certificate, samples, accepted, checked(samples, certificate, draws))
+    samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
+    checks = checked(samples, certificate, draws)
+    return Sampled(certificate, samples, accepted, checks)
 
 
-def _samples(
-    draws: Draws, accepted: np.ndarray[Any, np.dtype[np.intp]], certificate: Certificate
+def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> int:
+    """Return how many draws should hold n samples, where `accepted` were found among `draws`."""
+    rate = max(accepted, 1) / draws
+    # A twentieth more than expected, and not far past what is known, since the rate is a guess.
+    wanted = min(math.ceil(1.05 * n / rate), 8 * draws)
+    return min(wanted, most or wanted)
+
+
+def budget_exceeded(samples: Samples, draws: int, n: int) -> BudgetExceeded:
+    """Return the error that carries what was found."""
+    return BudgetExceeded(
+        f"{draws:,} draws hold {len(samples):,} of {n:,} samples at beta = "
+        f"{level_text(samples.log_beta)}: raise the budget, lower beta, or use a "
+        "proposal closer to the target.",
+        samples,
+    )
+
+
+def samples_of(
+    kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
 ) -> Samples:
-    kept = draws.take(accepted)
+    """Return accepted draws, of these indices in the run, as samples."""
     log_z_beta = certificate.log_z_beta.value
     return Samples(
         kept.items,
@@ -96,12 +117,58 @@ def _samples(
         kept.log_q,
         certificate.log_beta,
         log_z_beta,
-        int(accepted[-1]) + 1 if len(accepted) else len(draws),
+        int(index[-1]) + 1 if len(index) else proposals,
         features=kept.features,
     )
 
 
+@dataclass(frozen=True)
+class Chances:
+    """Sums over n draws of their chance r = min(1, P/(beta q)) to be accepted.
+
+    Attributes
+    ----------
+    n : int
+    r : float
+        The sum of r.
+    by_chance, squared : dict
+        For each feature, with d its distance from the certificate's moment, the sums of
+        r (1 - r) d^2 and of r^2 d^2.
+    """
+
+    n: int
+    r: float
+    by_chance: dict[str, float]
+    squared: dict[str, float]
+
+    @classmethod
+    def of(cls, draws: Draws, certificate: Certificate) -> Chances:
+        """Sum over some draws."""
+        log_r = np.minimum(draws.log_ratio - certificate.log_beta, 0.0)
+        possible = log_r > -np.inf
+        r = np.exp(log_r[possible])
+        by_chance, squared = {}, {}
+        for name, moment in certificate.moments.items():
+            d = np.asarray(draws.features[name], np.float64)[possible] - float(moment.value)
+            by_chance[name] = float((r * (1.0 - r) * d**2).sum())
+            squared[name] = float((r**2 * d**2).sum())
+        return cls(len(draws), float(r.sum()), by_chance, squared)
+
+    def __add__(self, other: Chances) -> Chances:
+        return Chances(
+            self.n + other.n,
+            self.r + other.r,
+            {name: part + other.by_chance[name] for name, part in self.by_chance.items()},
+            {name: part + other.squared[name] for name, part in self.squared.items()},
+        )
+
+
 def checked(samples: Samples, certificate: Certificate, draws: Draws) -> list[Check]:
+    """Compare the samples' moments with the certificate's, by the draws that both come from."""
+    return compared(samples, certificate, Chances.of(draws, certificate))
+
+
+def compared(samples: Samples, certificate: Certificate, chances: Chances) -> list[Check]:
     """Compare the samples' moments with the certificate's.
 
     Notes
@@ -113,18 +180,14 @@ def checked(samples: Samples, certificate: Certificate, draws: Draws) -> list[Ch
     (E[r (1 - r) d^2]/m + E[r^2 d^2] |1/m - 1/N|)/AR^2.
     """
     m, n, checks = samples.proposals, len(samples), []
-    log_r = np.minimum(draws.log_ratio - certificate.log_beta, 0.0)
-    possible = log_r > -np.inf
-    r = np.exp(log_r[possible])
-    rate = float(r.sum()) / len(draws)
+    rate = chances.r / chances.n
     for name, moment in certificate.moments.items():
         column = np.asarray(samples.features[name], np.float64)
         observed = float(column.mean()) if n else math.nan
         spread = float(column.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
         predicted, se = float(moment.value), float(moment.se)
-        d2 = (np.asarray(draws.features[name], np.float64)[possible] - predicted) ** 2
-        by_chance = float((r * (1.0 - r) * d2).sum()) / len(draws) / m
-        unshared = float((r**2 * d2).sum()) / len(draws) * abs(1.0 / m - 1.0 / certificate.n)
+        by_chance = chances.by_chance[name] / chances.n / m
+        unshared = chances.squared[name] / chances.n * abs(1.0 / m - 1.0 / certificate.n)
         spread_of_difference = math.sqrt(by_chance + unshared) / rate if n else math.nan
         difference = observed - predicted
         # Below this the difference is rounding, as for a feature that holds for every item.

@@ -18,19 +18,25 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """What the system says when there is no room: the disk, the quota, or the limit on a file."""
 
 
-def write_with(path: Path, write: Callable[[Path], object]) -> None:
+def write_with(
+    path: Path, write: Callable[[Path], object], durable: bool = True, tag: str = ""
+) -> None:
     """Have `write` fill a temporary file beside `path`, then rename it over `path`.
+
+    What can be made again need not be `durable`: it is not waited for until it is on the disk.
+    Where two may write at once, a `tag` of their own keeps their temporary files apart.
 
     Raises
     ------
     StoreError
         Where there is no room; `path` is then as it was before.
     """
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = path.with_name(f".{path.name}{tag}.partial")
     try:
         write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from quasir.errors import StoreError
 
-__all__ = ["locked"]
+__all__ = ["holder_ended", "locked"]
 
 
 @contextmanager
@@ -28,6 +30,21 @@ def locked(folder: Path) -> Iterator[None]:
                 "over each other. Wait for it to end, or give another folder."
             ) from error
         file.truncate(0)
-        file.write(str(os.getpid()))
+        file.write(f"{os.getpid()} on {socket.gethostname()}")
         file.flush()
         yield
+
+
+def holder_ended(folder: Path) -> bool:
+    """Return whether the process that last held a run is known to have ended; takes no lock."""
+    try:
+        process, _, host = (folder / ".lock").read_text().partition(" on ")
+        if host != socket.gethostname():
+            return False
+        with contextlib.suppress(PermissionError):
+            os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False

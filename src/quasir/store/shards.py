@@ -18,9 +18,20 @@ import pyarrow.parquet as pq
 from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.items import Coded, Strings, Text, TokenTexts
-from quasir.typing import Items
+from quasir.typing import Array, Items
 
-__all__ = ["FEATURE", "columns_of", "hash_of", "items_from", "read", "table_of", "write"]
+__all__ = [
+    "FEATURE",
+    "columns_of",
+    "draws_from",
+    "hash_of",
+    "items_from",
+    "read",
+    "shard_name",
+    "shard_number",
+    "table_of",
+    "write",
+]
 
 FEATURE = "feature:"
 
@@ -94,6 +105,29 @@ def _strings(strings: Strings | list[str]) -> pa.Array:
     return pa.array(strings, pa.large_string())
 
 
+def draws_from(table: pa.Table, items: bool, seed: int, doubts: tuple[str, ...]) -> Draws:
+    """Return the draws of a table; of what it does not hold, the run's seed and doubts are told."""
+    there = table.column_names
+
+    def numbers(name: str) -> Array:
+        return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+    return Draws(
+        log_p=numbers("log_p"),
+        log_q=numbers("log_q"),
+        log_u=numbers("log_u"),
+        items=items_from(table) if items else None,
+        log_base=numbers("log_base") if "log_base" in there else None,
+        features={
+            name.removeprefix(FEATURE): table[name].to_numpy()
+            for name in there
+            if name.startswith(FEATURE)
+        },
+        seed=seed,
+        doubts=doubts,
+    )
+
+
 def items_from(table: pa.Table) -> Items:
     """Return the items of a table's draws, or None where it has no columns of them."""
     if "item" in table.column_names:
@@ -136,15 +170,33 @@ def _compressible(name: str) -> bool:
     return name in ("text", "token_ids", "json", "index", "item") or name.startswith(FEATURE)
 
 
-def read(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a shard, or some of its columns."""
-    return pq.read_table(path, columns=columns, use_threads=True, memory_map=True)
+def read(
+    source: Path | pa.BufferReader, columns: list[str] | None = None, check: bool = False
+) -> pa.Table:
+    """Read a shard, or some of its columns; `check` compares their pages with their checksums."""
+    return pq.read_table(
+        source,
+        columns=columns,
+        use_threads=True,
+        memory_map=True,
+        page_checksum_verification=check,
+    )
 
 
-def columns_of(path: Path) -> list[str]:
+def columns_of(source: Path | pa.BufferReader) -> list[str]:
     """Return the names of a shard's columns."""
-    names: list[str] = pq.read_schema(path).names
+    names: list[str] = pq.read_schema(source).names
     return names
+
+
+def shard_name(number: int) -> str:
+    """Return the name of a shard's file."""
+    return f"shard-{number:05d}.parquet"
+
+
+def shard_number(name: str) -> int:
+    """Return the number of a shard by the name of its file."""
+    return int(name.removeprefix("shard-").removesuffix(".parquet"))
 
 
 def hash_of(path: Path) -> str:

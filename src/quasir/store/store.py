@@ -7,32 +7,61 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from quasir.blocks import BLOCK
 from quasir.draws import Draws
 from quasir.errors import InputError, StoreError
 from quasir.store import shards
-from quasir.store.atomic import write_json, write_with
+from quasir.store.atomic import write_json
+from quasir.store.places import Place, place_of
+from quasir.store.shards import shard_name, shard_number
+from quasir.typing import Items
 
-__all__ = ["Shard", "Store"]
+__all__ = ["Shard", "Store", "write_shard"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+ITEMS = ("text", "token_ids", "item", "json")
+"""Columns of a shard that its items are made of."""
 BLOCKS_A_SHARD = 256
 """262,144 draws: 10 MB of numbers. A language model, which draws hundreds a second, has fewer."""
+MAY_BE_FORGOTTEN = 1 / 500
+"""Share of the shards that a killed process may have to draw again.
+
+The manifest lists all shards: written anew with each of 100,000, it would take longer than drawing.
+"""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What the manifest says of a shard."""
+    """What the manifest says of a shard.
+
+    `seconds` is how long one worker drew and wrote it; `file` is the identity that its file had
+    then, by its `Place`: as long as it has that, its hash need not be taken again.
+    """
 
     draws: int
     sha256: str
+    seconds: float | None = None
+    file: list[int] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the manifest's entry."""
+        seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
+        file = {} if self.file is None else {"file": self.file}
+        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Shard:
+        """Read the manifest's entry."""
+        return cls(entry["draws"], entry["sha256"], entry.get("seconds"), entry.get("file"))
 
 
 class Store:
@@ -51,6 +80,7 @@ class Store:
 
     def __init__(self, folder: Path, facts: dict[str, Any], written: dict[int, Shard]) -> None:
         self.folder, self.facts, self.shards = folder, facts, written
+        self._unwritten = 0
 
     @classmethod
     def create(
@@ -62,7 +92,9 @@ class Store:
         folder = Path(folder)
         if (folder / MANIFEST).exists():
             raise InputError(f"{folder} holds a run already: give another folder, or remove it.")
-        (folder / "draws").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not facts.get("shards_at"):
+            (folder / "draws").mkdir(exist_ok=True)
         fixed = {
             "format": FORMAT,
             "quasir": __version__,
@@ -84,7 +116,7 @@ class Store:
         try:
             manifest = json.loads(path.read_text())
             written = {
-                _number(name): Shard(entry["draws"], entry["sha256"])
+                shard_number(name): Shard.from_dict(entry)
                 for name, entry in manifest.pop("shards").items()
             }
         except (ValueError, KeyError, TypeError) as error:
@@ -127,9 +159,23 @@ class Store:
                 break
         return total
 
+    def numbers(self) -> range:
+        """Return the shards that hold the draws from the first on, without a gap."""
+        n = len(self)
+        if n == 0:
+            raise StoreError(
+                f"{self.folder} holds no draws yet: `quasir draw {self.folder}` draws them."
+            )
+        return range(-(-n // self.shard_size))
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the shards are: in the run's folder, unless it was begun with an address."""
+        return place_of(self.facts.get("shards_at") or self.folder / "draws")
+
     def path(self, number: int) -> Path:
-        """Return where a shard is, or will be."""
-        return self.folder / "draws" / _name(number)
+        """Return where a shard of the run's folder is, or will be."""
+        return self.folder / "draws" / shard_name(number)
 
     def draws_in(self, number: int, n: int) -> int:
         """Return how many draws shard `number` has in a run of n."""
@@ -143,17 +189,28 @@ class Store:
             if number not in self.shards or self.shards[number].draws < self.draws_in(number, n)
         ]
 
-    def add(self, number: int, draws: Draws) -> None:
+    def add(self, number: int, draws: Draws, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that vouches for it."""
-        table = shards.table_of(draws, number * self.shard_size)
-        path = self.path(number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_with(path, lambda temporary: shards.write(table, temporary))
-        self.shards[number] = Shard(len(draws), shards.hash_of(path))
+        sha256 = write_shard(self.place, number, draws, number * self.shard_size)
+        file = self.place.identity(shard_name(number))
+        self.shards[number] = Shard(len(draws), sha256, seconds, file)
         self.write_manifest()
+
+    def record(self, number: int, shard: Shard) -> None:
+        """Put a shard that is there into the manifest, which is written now or with later ones."""
+        self.shards[number] = shard
+        self._unwritten += 1
+        if self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
+            self.write_manifest()
+
+    def settle(self) -> None:
+        """Write the manifest, where shards were recorded that it does not have yet."""
+        if self._unwritten:
+            self.write_manifest()
 
     def write_manifest(self) -> None:
         """Write what is known of the store."""
+        self._unwritten = 0
         in_order = sorted(self.shards.items())
         content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
         write_json(
@@ -162,10 +219,7 @@ class Store:
             | {
                 "draws": len(self),
                 "content": content.hexdigest(),
-                "shards": {
-                    _name(number): {"draws": shard.draws, "sha256": shard.sha256}
-                    for number, shard in in_order
-                },
+                "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
             },
         )
 
@@ -173,8 +227,10 @@ class Store:
         """Return the shards that are absent, or are not what was written."""
 
         def is_damaged(number: int) -> bool:
-            path = self.path(number)
-            return not path.is_file() or shards.hash_of(path) != self.shards[number].sha256
+            try:
+                return self.place.sha256(shard_name(number)) != self.shards[number].sha256
+            except OSError:
+                return True
 
         numbers = sorted(self.shards)
         with ThreadPoolExecutor() as pool:
@@ -183,9 +239,12 @@ class Store:
 
     def check(self) -> None:
         """Raise an error that names the damaged shards, if there are any."""
-        wrong = self.damaged()
+        self.refuse(self.damaged())
+
+    def refuse(self, wrong: list[int]) -> None:
+        """Raise an error that names these shards as damaged, if there are any."""
         if wrong:
-            names = ", ".join(_name(number) for number in wrong[:5])
+            names = ", ".join(shard_name(number) for number in wrong[:5])
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise StoreError(
                 f"{len(wrong)} of {len(self.shards)} shards of {self.folder} are absent, truncated "
@@ -218,43 +277,34 @@ class Store:
         """
         if check:
             self.check()
-        n = len(self)
-        if n == 0:
-            raise StoreError(
-                f"{self.folder} holds no draws yet: `quasir draw {self.folder}` draws them."
-            )
-        numbers = range(-(-n // self.shard_size))
-        there = shards.columns_of(self.path(0))
-        columns = [
-            name
-            for name in there
-            if name.startswith(("log_", shards.FEATURE))
-            or (items and name in ("text", "token_ids", "item", "json"))
-        ]
-        table = pa.concat_tables([shards.read(self.path(i), columns) for i in numbers])
-        return Draws(
-            log_p=_numbers(table, "log_p"),
-            log_q=_numbers(table, "log_q"),
-            log_u=_numbers(table, "log_u"),
-            items=shards.items_from(table) if items else None,
-            log_base=_numbers(table, "log_base") if "log_base" in there else None,
-            features={
-                name.removeprefix(shards.FEATURE): table[name].to_numpy()
-                for name in columns
-                if name.startswith(shards.FEATURE)
-            },
-            seed=self.seed,
-            doubts=tuple(self.facts.get("doubts", ())),
-        )
+        names = [*self._number_columns(), *(ITEMS if items else ())]
+        table = pa.concat_tables([self._table(i, names) for i in self.numbers()])
+        return self._draws(table, items)
+
+    def read(self, number: int, items: bool = True) -> Draws:
+        """Return the draws of one shard; its pages are compared with their checksums."""
+        names = [*self._number_columns(), *(ITEMS if items else ())]
+        return self._draws(self._table(number, names, check=True), items)
+
+    def items(self, number: int, rows: NDArray[np.intp]) -> Items:
+        """Return the items of some draws of a shard, by their place in it."""
+        return shards.items_from(self._table(number, list(ITEMS), check=True).take(rows))
+
+    def _table(self, number: int, names: list[str], check: bool = False) -> pa.Table:
+        source = self.place.source(shard_name(number))
+        there = [name for name in shards.columns_of(source) if name in names]
+        return shards.read(source, there, check)
+
+    def _number_columns(self) -> list[str]:
+        there = shards.columns_of(self.place.source(shard_name(0)))
+        return [name for name in there if name.startswith(("log_", shards.FEATURE))]
+
+    def _draws(self, table: pa.Table, items: bool) -> Draws:
+        doubts = tuple(self.facts.get("doubts", ()))
+        return shards.draws_from(table, items, seed=self.seed, doubts=doubts)
 
 
-def _numbers(table: pa.Table, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
-
-
-def _name(number: int) -> str:
-    return f"shard-{number:05d}.parquet"
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix("shard-").removesuffix(".parquet"))
+def write_shard(place: Place, number: int, draws: Draws, first: int) -> str:
+    """Write draws, the first of which is number `first` of the run; return the file's SHA-256."""
+    table = shards.table_of(draws, first)
+    return place.write(shard_name(number), lambda temporary: shards.write(table, temporary))

@@ -1,5 +1,6 @@
 """Hugging Face language models as proposals and bases. torch is imported here and nowhere else."""
 
+import quasir.text.threads  # noqa: F401  before torch
 from quasir.text.causal import CausalLM
 from quasir.text.gradient import DifferentiableText
 from quasir.text.masked import MaskedLM

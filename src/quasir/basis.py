@@ -1,0 +1,162 @@
+"""What the estimates stand on: the ratios, and beside them columns for the features and the base.
+
+The draws may be in memory, sorted by their ratio, or on disk, summed in bins; the columns are the
+same, and all that is estimated from them is estimated by `quasir.evaluator.Evaluator`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.draws import Draws
+from quasir.estimate import Z95, Estimate
+from quasir.ratios import Ratios
+from quasir.sorted_ratios import SortedRatios
+from quasir.typing import Array
+
+__all__ = ["Basis", "Columns", "basis_of", "columns_of", "means_under_q"]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What an `Evaluator` stands on.
+
+    Attributes
+    ----------
+    ratios : Ratios
+        With a pair of columns for each feature, and one for the base where there is one.
+    names, boolean : tuple
+        Of each feature: its name, and whether it was 0 or 1 always.
+    shift : array
+        Of each feature: what was taken off it before it was summed.
+    has_base : bool
+        Whether the last pair is log P/a - log M (over L) and log q/a (over H).
+    means_of_q : callable
+        Returns the means over all draws, those with P(x) = 0 included, by name.
+    doubts : tuple of str
+        What the draws themselves cannot show.
+    """
+
+    ratios: Ratios
+    names: tuple[str, ...]
+    boolean: tuple[bool, ...]
+    shift: Array
+    has_base: bool
+    means_of_q: Callable[[], dict[str, Estimate]]
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The ratios of draws, and the columns that are summed with them.
+
+    Attributes
+    ----------
+    log_ratio : array (N,)
+    names, boolean : tuple
+        Of each feature: its name, and whether it was 0 or 1 wherever P(x) > 0.
+    has_base : bool
+        Whether log_base was known; the last column is then the base's.
+    low, high : list of arrays (N,)
+        What is summed over L and over H. They are one array for a feature; for the base
+        log P/a - log M and log q/a.
+    low_shift, high_shift : array (K,)
+        What was taken off each column: one far from 0 would lose digits in its variance.
+    """
+
+    log_ratio: Array
+    names: tuple[str, ...]
+    boolean: tuple[bool, ...]
+    has_base: bool
+    low: list[Array]
+    high: list[Array]
+    low_shift: Array
+    high_shift: Array
+
+    def over_all(self) -> tuple[Array, Array]:
+        """Return, of each column over all draws, the mean and the summed squared deviations."""
+        means, spreads = [], []
+        for column, shift in zip(self.high, self.high_shift, strict=True):
+            mean = float(column.mean())
+            rest = column - mean
+            means.append(mean + shift)
+            spreads.append(float(rest @ rest))
+        return np.array(means), np.array(spreads)
+
+
+def columns_of(
+    log_p: Array,
+    log_q: Array,
+    log_base: Array | None = None,
+    features: Mapping[str, NDArray[Any]] | None = None,
+) -> Columns:
+    """Return the ratios and the columns of draws; the arguments are as in `Draws`."""
+    log_ratio = log_p - log_q
+    possible = log_ratio > -np.inf
+    everything = bool(possible.all())
+    low: list[Array] = []
+    boolean, shifts = [], []
+    for values in (features or {}).values():
+        column = np.asarray(values, np.float64)
+        seen = column if everything else column[possible]
+        is_boolean = values.dtype == bool or bool(((seen == 0) | (seen == 1)).all())
+        shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
+        boolean.append(is_boolean)
+        shifts.append(shift)
+        low.append(column - shift if shift else column)
+    high, low_shift, high_shift = list(low), list(shifts), list(shifts)
+    if log_base is not None:
+        largest = float(log_ratio.max(initial=-np.inf))
+        low_shift.append(largest if largest > -np.inf else 0.0)
+        high_shift.append(0.0)
+        with np.errstate(invalid="ignore"):
+            low.append(log_p - log_base - low_shift[-1])
+        high.append(log_q - log_base)
+    return Columns(
+        log_ratio,
+        tuple(features or {}),
+        tuple(boolean),
+        log_base is not None,
+        low,
+        high,
+        np.array(low_shift),
+        np.array(high_shift),
+    )
+
+
+def basis_of(draws: Draws) -> Basis:
+    """Sort the draws by their ratio."""
+
+    def columns_again() -> Columns:
+        return columns_of(draws.log_p, draws.log_q, draws.log_base, draws.features)
+
+    columns = columns_again()
+    return Basis(
+        SortedRatios(columns.log_ratio, columns.low, columns.high),
+        columns.names,
+        columns.boolean,
+        columns.low_shift[: len(columns.names)],
+        columns.has_base,
+        # Made again where it is asked for: the columns are as large as the draws.
+        lambda: means_under_q(tuple(draws.features), *columns_again().over_all(), len(draws)),
+        draws.doubts,
+    )
+
+
+def means_under_q(
+    names: tuple[str, ...], mean: Array, spread: Array, n: int
+) -> dict[str, Estimate]:
+    """Return the means of n draws by name, from `Columns.over_all`; NaN where one draw's is."""
+    known = [*(f"moment:{name}" for name in names), "kl_base"]
+    found = {}
+    for name, value, squares in zip(known, mean.tolist(), spread.tolist(), strict=False):
+        se = math.sqrt(squares) / n
+        ends = (value, se, value - Z95 * se, value + Z95 * se)
+        found[name] = Estimate(*(np.array([end]) for end in ends))
+    return found

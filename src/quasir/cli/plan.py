@@ -1,0 +1,135 @@
+"""`quasir plan`: draws, hours and machines, from a pilot."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import math
+import textwrap
+from typing import Annotated
+
+import typer
+
+from quasir.certificate import level_text
+from quasir.cli.options import Json, RunFolder, Seed, check_seed
+from quasir.cli.sample import Wish, wish_of
+from quasir.run.planning import Plan, Range
+from quasir.run.planning import plan as planned
+from quasir.store import Store
+
+__all__ = ["plan"]
+
+
+def plan(
+    run: RunFolder,
+    se: Annotated[float, typer.Option(help="The standard error to reach.")],
+    acceptance_rate: Annotated[Wish, typer.Option(help="Share of proposals to accept.")] = None,
+    tvd: Annotated[Wish, typer.Option(help="Total variation distance, at most.")] = None,
+    tvd_bound: Annotated[Wish, typer.Option(help="Bound on that distance, at most.")] = None,
+    kl: Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")] = None,
+    beta: Annotated[Wish, typer.Option(help="The level itself.")] = None,
+    log_beta: Annotated[Wish, typer.Option(help="Its logarithm.")] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(help="What the error is of: tvd, kl, a feature, ...; by default the wish."),
+    ] = None,
+    machines: Annotated[int, typer.Option(min=1, help="Machines like this one.")] = 1,
+    hours: Annotated[float, typer.Option(help="The time there is; tells how many machines.")] = 24,
+    json: Json = False,
+    seed: Seed = None,
+) -> None:
+    """Say how many draws, hours and machines a precision takes, from a pilot of some 10,000 draws.
+
+    Without a wish, beta is chosen as the recipe says.
+
+    Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
+    """
+    store = Store.open(run)
+    check_seed(store, seed)
+    wish = wish_of(
+        run,
+        acceptance_rate=acceptance_rate,
+        tvd=tvd,
+        tvd_bound=tvd_bound,
+        kl=kl,
+        beta=beta,
+        log_beta=log_beta,
+    )
+    made = planned(store, wish, se, of)
+    if json:
+        told = made.to_dict() | {
+            "machines": machines,
+            "hours": None
+            if made.seconds is None
+            else made.seconds.times(1 / 3600 / machines).to_dict(),
+            "machines_for": {"hours": hours, "machines": made.machines_for(hours)},
+        }
+        print(jsonlib.dumps(told))
+    else:
+        print(as_text(made, machines, hours))
+
+
+def as_text(made: Plan, machines: int, hours: float) -> str:
+    """Return a plan as text, in 80 columns."""
+    pilot = made.pilot
+    now = getattr(pilot, made.of, None) or pilot.moments[made.of]
+    rows = [
+        (
+            "pilot",
+            f"{pilot.n:,} draws: {made.of} {now}",
+        ),
+        (
+            "beta",
+            f"{level_text(pilot.log_beta)}, acceptance rate {pilot.acceptance_rate.value:.3g}",
+        ),
+        ("draws", _range(made.draws, whole=True)),
+        ("samples among them", _range(made.samples, whole=True)),
+    ]
+    if made.per_second is not None and made.seconds is not None:
+        of_workers = f"a machine, {made.workers} worker{'s' if made.workers > 1 else ''}"
+        rows += [
+            ("draws a second", f"{_range(made.per_second)} {of_workers}"),
+            (
+                "hours",
+                f"{_range(made.seconds.times(1 / 3600 / machines))} on {machines} "
+                f"machine{'s' if machines > 1 else ''}",
+            ),
+            ("machines", f"{made.machines_for(hours):,} to be done within {hours:g} hours"),
+        ]
+    else:
+        rows.append(("hours", "unknown"))
+    rows.append(("disk", _bytes(made.bytes)))
+    lines = [f"{made.of} to a standard error of {made.se:g}"]
+    lines += [f"  {name:<19} {value}" for name, value in rows]
+    for doubt in made.doubts:
+        lines += textwrap.wrap(f"! {doubt}", 79, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _range(number: Range, whole: bool = False) -> str:
+    if whole:
+        return f"{_rounded(number.value)} [{_rounded(number.low)}, {_rounded(number.high)}]"
+    return f"{number.value:.3g} [{number.low:.3g}, {number.high:.3g}]"
+
+
+def _rounded(x: float) -> str:
+    """Return a count to three digits: more of them are not known.
+
+    Examples
+    --------
+    >>> _rounded(1_234_567), _rounded(12.2)
+    ('1,230,000', '13')
+    """
+    if not math.isfinite(x):
+        return "?"
+    if x < 1000:
+        return f"{math.ceil(x):,}"
+    digits = 10 ** (math.floor(math.log10(x)) - 2)
+    return f"{round(x / digits) * digits:,}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError

@@ -1,0 +1,116 @@
+"""`quasir watch`: a run while it draws."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from quasir.cli.options import Json, RunFolder, Seed, check_seed
+from quasir.cli.progress import clock, say
+from quasir.errors import InputError
+from quasir.report.tables import curve_text
+from quasir.run.watching import Glance, Precision, Watcher
+from quasir.store import Store
+from quasir.store.lock import holder_ended
+from quasir.store.stopping import ask_to_stop
+
+__all__ = ["watch"]
+
+
+def watch(
+    run: RunFolder,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(help="Stop the run when this is known as well: tvd_se=0.005, ess=1000, ..."),
+    ] = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
+    json: Json = False,
+    seed: Seed = None,
+) -> None:
+    """Show a run while it draws: how far, how fast, and the trade-off so far.
+
+    Only looks: another process draws. With --until it asks that process to stop when the estimates
+    at the recipe's beta are as precise as wished; of several wishes, all must be met. With --json,
+    a line for each look.
+
+    Example: quasir watch runs/scientists --until tvd_se=0.005
+    """
+    check_seed(Store.open(run), seed)
+    wishes = [Precision.parse(text) for text in until or []]
+    if wishes and not (run / "recipe.yaml").exists():
+        raise InputError(f"{run} has no recipe to choose beta by, so --until has nothing to judge.")
+    watcher, console = Watcher(run), Console()
+    live = Live(console=console, auto_refresh=False) if console.is_terminal and not json else None
+    shown = -1
+    try:
+        if live is not None:
+            live.start()
+        while True:
+            # Whether it has ended is asked first, so that its last shard is not missed.
+            ended = holder_ended(run)
+            glance = watcher.look()
+            if live is not None:
+                live.update(Text(as_text(glance)), refresh=True)
+            elif glance.draws != shown:
+                shown = glance.draws
+                print(jsonlib.dumps(glance.to_dict()) if json else as_text(glance), flush=True)
+            why = reached(glance, wishes)
+            if why is not None and not (ended or glance.complete or glance.stopped):
+                ask_to_stop(run, why)
+            if once or why is not None or glance.complete or glance.stopped or ended:
+                break
+            time.sleep(every)
+    finally:
+        if live is not None:
+            live.stop()
+    end(run, glance, why, ended, once)
+
+
+def reached(glance: Glance, wishes: list[Precision]) -> str | None:
+    """Return what was reached, in words, where all that was wished for is."""
+    certificate = glance.certificate
+    # A beta that is only the closest to what the recipe chooses is not the one to be sure of.
+    if certificate is None or not wishes or glance.short is not None:
+        return None
+    if not all(wish.reached(certificate) for wish in wishes):
+        return None
+    return "; ".join(wish.told(certificate) for wish in wishes)
+
+
+def end(run: Path, glance: Glance, why: str | None, ended: bool, once: bool) -> None:
+    """Say why there is no more to see."""
+    if why is not None:
+        over = ended or glance.complete or glance.stopped
+        say(f"as wished: {why}" + ("" if over else "; the run ends with the shard in hand"))
+    elif glance.complete:
+        say("all draws are there")
+    elif glance.stopped:
+        say(f"the run was stopped: {glance.stopped}")
+    elif ended and not once:
+        say(f"no process draws any more: `quasir draw {run}` goes on")
+
+
+def as_text(glance: Glance) -> str:
+    """Return a look as text, in 80 columns."""
+    of = "" if glance.wanted is None else f" of {glance.wanted:,}"
+    line = f"{glance.folder}: {glance.draws:,}{of} draws"
+    if glance.per_second:
+        line += f", {glance.per_second:,.0f}/s by {glance.workers or 1} workers"
+        if (glance.machines or 1) > 1:
+            line += f" on {glance.machines} machines"
+    if glance.seconds_left is not None and not glance.complete:
+        line += f", {clock(glance.seconds_left)} left"
+    parts = [line]
+    if glance.curve is not None:
+        parts.append(curve_text(glance.curve, rows=5))
+    if glance.certificate is not None:
+        parts.append(str(glance.certificate))
+    return "\n".join(parts)

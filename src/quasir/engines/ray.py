@@ -1,0 +1,241 @@
+"""Drawing on a Ray cluster: workers are actors that load their models once.
+
+The driver gives each worker a task at a time. A worker that dies, alone or with its machine, loses
+the task in its hands and no other; that one is given to the next, and gives the same draws.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from quasir.engines.work import Failures, Make, Stop, Task, Work, reason_of
+from quasir.errors import InputError
+
+__all__ = ["Ray"]
+
+LOOPBACK = ("127.0.0.1", "localhost")
+PATIENCE = 60.0
+"""Seconds without a single worker after which the user should hear of it."""
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A Ray cluster.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``"auto"`` for the cluster that this machine is part of, or ``HOST:PORT`` of its head. By
+        default one is started on this machine for as long as the work takes, bound to 127.0.0.1.
+    workers : int, optional
+        How many at most; by default as many as the cluster has room for. Those that find no room
+        yet join when there is some.
+    cpus_per_worker, gpus_per_worker : float
+        What each needs. A worker has as many threads as CPUs.
+    tell : callable, optional
+        Called with a sentence when a worker is lost, or none can start.
+
+    Notes
+    -----
+    Every machine needs quasir and what the target needs, and must see the folder or address that
+    shards are written to. Ray's usage statistics are turned off where quasir starts the cluster.
+
+    Examples
+    --------
+    >>> Ray(address="auto", gpus_per_worker=1).gpus_per_worker
+    1
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    tell: Callable[[str], object] = lambda sentence: None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"workers is {self.workers}, but must be at least 1.")
+        if self.cpus_per_worker < 0 or self.gpus_per_worker < 0:
+            raise InputError("a worker cannot need less than no CPU or GPU.")
+
+    def map(
+        self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None
+    ) -> Iterator[tuple[Task, Any]]:
+        """Yield each task with its result; see `Engine.map`."""
+        if not tasks:
+            return
+        ray = _ray()
+        own = not ray.is_initialized()
+        if own:
+            self._connect(ray)
+        try:
+            yield from _Crew(ray, self, make, min(self._room(ray), len(tasks))).work(tasks, stop)
+        finally:
+            if own:
+                ray.shutdown()
+
+    def _connect(self, ray: Any) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        if self.address is not None:
+            try:
+                _knock(ray, self.address)
+                ray.init(address=self.address, **quiet)
+            except (ConnectionError, ValueError) as error:
+                raise InputError(
+                    f"no Ray cluster answers at {self.address!r} ({reason_of(error)}). Start one "
+                    "with `ray start --head`, or leave the address out: one is then started here."
+                ) from error
+            return
+        needed = round((self.workers or 1) * max(self.cpus_per_worker, 1))
+        ray.init(
+            address="local",
+            num_cpus=max(needed, os.cpu_count() or 1),
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+
+    def _room(self, ray: Any) -> int:
+        """Return how many workers to ask for."""
+        if self.workers is not None:
+            return self.workers
+        there = ray.cluster_resources()
+        room = [
+            int(there.get(kind, 0) // need)
+            for kind, need in (("CPU", self.cpus_per_worker), ("GPU", self.gpus_per_worker))
+            if need
+        ]
+        return max(min(room, default=1), 1)
+
+
+class _Crew:
+    """The actors of one call of `Ray.map`, and what each has in hand."""
+
+    def __init__(self, ray: Any, engine: Ray, make: Make, size: int) -> None:
+        self.ray, self.engine, self.size = ray, engine, size
+        self.make = ray.put(make)
+        self.failures = Failures(getattr(make, "what", "task"))
+        self.actor = ray.remote(_Worker).options(
+            num_cpus=engine.cpus_per_worker, num_gpus=engine.gpus_per_worker
+        )
+        self.starting: dict[Any, Any] = {}
+        self.working: dict[Any, tuple[Any, Task]] = {}
+        self.idle: list[Any] = []
+
+    def work(self, tasks: Sequence[Task], stop: Stop) -> Iterator[tuple[Task, Any]]:
+        left = deque(tasks)
+        waited = 0.0
+        try:
+            while left or self.working:
+                if left and (self.failures.final is not None or stop() is not None):
+                    left.clear()
+                    continue
+                while left and self.idle:
+                    worker, task = self.idle.pop(), left.popleft()
+                    self.working[worker.do.remote(task)] = worker, task
+                while len(self.starting) + len(self.working) < min(
+                    self.size, len(left) + len(self.working)
+                ):
+                    worker = self.actor.remote(self.make)
+                    self.starting[worker.ready.remote()] = worker
+                under_way = [*self.working, *self.starting]
+                done, _ = self.ray.wait(under_way, num_returns=1, timeout=1.0)
+                waited = 0.0 if done or self.working else waited + 1.0
+                if waited == PATIENCE:
+                    self.engine.tell(
+                        f"no worker has started for {PATIENCE:.0f} s: each needs "
+                        f"{self.engine.cpus_per_worker:g} CPUs and "
+                        f"{self.engine.gpus_per_worker:g} GPUs, and the cluster has "
+                        f"{self.ray.available_resources()} free"
+                    )
+                for ref in done:
+                    yield from self._take(ref, left)
+        finally:
+            for worker in (
+                *self.starting.values(),
+                *self.idle,
+                *(worker for worker, _ in self.working.values()),
+            ):
+                self.ray.kill(worker)
+        if self.failures.final is not None:
+            raise self.failures.final
+
+    def _take(self, ref: Any, left: deque[Task]) -> Iterator[tuple[Task, Any]]:
+        """Receive what a worker has to say: that it is ready, a result, an error, its end."""
+        exceptions = self.ray.exceptions
+        if ref in self.starting:
+            worker = self.starting.pop(ref)
+            task = None
+        else:
+            worker, task = self.working.pop(ref)
+        try:
+            result = self.ray.get(ref)
+        except exceptions.RayActorError as error:
+            self.engine.tell(f"a worker was lost: {reason_of(error)}")
+            # One that ends before it has begun is counted against the task it would have had.
+            against = task if task is not None else (left[0] if left else None)
+            if against is not None:
+                cause = reason_of(error.cause) if getattr(error, "cause", None) else ""
+                again = self.failures.add(against, "died", f"its worker died. {cause}".strip())
+                if task is not None and again:
+                    left.appendleft(task)
+        except exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            self.idle.append(worker)
+            assert task is not None
+            if self.failures.add(task, reason_of(cause), f"{reason_of(cause)}."):
+                left.appendleft(task)
+        else:
+            self.idle.append(worker)
+            if task is not None:
+                yield task, result
+
+
+class _Worker:
+    """An actor: makes itself ready, then does tasks."""
+
+    def __init__(self, make: Make) -> None:
+        self.work = make()
+
+    def ready(self) -> None:
+        """Return when the models are loaded."""
+
+    def do(self, task: Task) -> Any:
+        return self.work(task)
+
+
+def _knock(ray: Any, address: str) -> None:
+    """Raise an error where nothing listens at HOST:PORT, which Ray takes minutes to find out."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    # Ray looks for a head on this machine under the machine's other address.
+    hosts = [host, *([ray.util.get_node_ip_address()] if host in LOOPBACK else [])]
+    if not any(_listens(name, int(port)) for name in hosts):
+        raise ConnectionError("nothing listens there")
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_module("ray")
+    except ImportError as error:
+        raise InputError("the engine Ray needs ray: pip install 'quasir[ray]'.") from error

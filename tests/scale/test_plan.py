@@ -1,0 +1,127 @@
+"""A plan from a pilot: what it says is needed is what it takes."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import quasir as qr
+from quasir.run.drawing import draw_into
+from quasir.run.planning import Range, plan
+from quasir.store import Store
+from quasir.store.store import Shard
+from tests.cli.helpers import LETTERS, quasir
+
+TARGET, PROPOSAL = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    store = Store.create(tmp_path_factory.mktemp("pilot") / "run", seed=5, blocks_a_shard=2)
+    draw_into(store, TARGET, PROPOSAL, 10_000)
+    return store
+
+
+@pytest.mark.parametrize("wish", [{"tvd": 0.02}, {"kl": 0.005}, {"beta": 1.5}], ids=str)
+def test_the_planned_draws_have_the_wished_error(pilot, wish):
+    made = plan(pilot, wish, se=1e-4)
+    n = round(made.draws.value)
+    assert made.draws.low < n < made.draws.high
+    assert 3 * made.pilot.n < n < 500 * made.pilot.n
+    draws = qr.draw(TARGET, PROPOSAL, n, seed=99)
+    cert = qr.tradeoff(draws).at(log_beta=made.pilot.log_beta)
+    name = "kl" if "kl" in wish else "tvd"
+    assert getattr(cert, name).se == pytest.approx(1e-4, rel=0.15)
+    # A wish half as large takes four times the draws, and not twice.
+    assert plan(pilot, wish, se=5e-5).draws.value == pytest.approx(4 * made.draws.value)
+    accepted = len(draws.accepted(log_beta=cert.log_beta))
+    assert made.samples.value == pytest.approx(accepted, rel=0.05)
+
+
+def test_the_range_of_the_plan_covers(tmp_path):
+    """Of 16 pilots the range holds what many draws know, about as often as it says."""
+    many = qr.tradeoff(qr.draw(TARGET, PROPOSAL, 1_000_000, seed=0)).at(beta=1.5)
+    truth = many.n * (many.tvd.se / 1e-4) ** 2
+    covered = 0
+    for seed in range(16):
+        store = Store.create(tmp_path / str(seed), seed=seed, blocks_a_shard=8)
+        draw_into(store, TARGET, PROPOSAL, 8192)
+        draws = plan(store, {"beta": 1.5}, se=1e-4).draws
+        covered += draws.low <= truth <= draws.high
+        # Negative control: a plan for twice the error is not within the range.
+        assert not draws.low <= 4 * truth <= draws.high
+    assert covered >= 12
+
+
+def test_hours_and_machines(pilot):
+    store = Store(pilot.folder, dict(pilot.facts), dict(pilot.shards))
+    store.shards = {
+        i: replace(shard, seconds=shard.draws / 100) for i, shard in store.shards.items()
+    }
+    made = plan(store, {"tvd": 0.02}, se=1e-4)
+    assert made.per_second == Range(100.0, 100.0, 100.0)
+    left = made.draws.value - len(store)
+    assert made.seconds.value == pytest.approx(left / 100)
+    assert made.machines_for(made.seconds.high / 3600 / 3.5) == 4
+    store.facts |= {"workers": 8, "machines": 2}
+    assert plan(store, {"tvd": 0.02}, se=1e-4).per_second.value == 400
+    # Shards that differ in speed make the hours uncertain.
+    store.shards = {i: replace(s, seconds=s.draws / (50 + 50 * i)) for i, s in store.shards.items()}
+    wide = plan(store, {"tvd": 0.02}, se=1e-4)
+    assert wide.seconds.high / wide.seconds.low > made.seconds.high / made.seconds.low
+    store.shards = {i: Shard(s.draws, s.sha256) for i, s in store.shards.items()}
+    unknown = plan(store, {"tvd": 0.02}, se=1e-4)
+    assert unknown.seconds is None
+    assert unknown.machines_for(1) is None
+    assert any("hours are unknown" in doubt for doubt in unknown.doubts)
+
+
+def test_up_to_a_billion_draws(pilot):
+    se = plan(pilot, {"tvd": 0.02}, se=1e-3)
+    factor = np.sqrt(se.draws.value / 1e9)
+    made = plan(pilot, {"tvd": 0.02}, se=1e-3 * factor)
+    assert made.draws.value == pytest.approx(1e9)
+    assert made.bytes == pytest.approx(1e9 * made.bytes / made.draws.value)
+    assert any("times the pilot" in doubt for doubt in made.doubts)
+    assert not any("times the pilot" in doubt for doubt in se.doubts)
+
+
+def test_a_wish_that_is_met_already(pilot):
+    made = plan(pilot, {"tvd": 0.02}, se=0.5)
+    assert made.draws.value < len(pilot)
+    assert made.seconds.value == 0
+    assert made.machines_for(1) == 1
+
+
+def test_what_the_pilot_cannot_know_is_said(tmp_path, pilot):
+    rng = np.random.default_rng(0)
+    heavy = qr.Draws.from_arrays(2.5 * rng.standard_normal(3000), np.zeros(3000))
+    heavy.save(tmp_path / "heavy")
+    doubts = " ".join(plan(Store.open(tmp_path / "heavy"), {"beta": 20.0}, se=1e-3).doubts)
+    assert "above 0.5" in doubts
+    assert "Draw some 10,000" in doubts
+    with pytest.raises(qr.Unreachable, match="draws would show it"):
+        plan(pilot, {"tvd": 1e-7}, se=1e-8)
+    with pytest.raises(qr.InputError, match="cannot tell"):
+        plan(pilot, {"beta": 1000.0}, se=1e-3)
+    with pytest.raises(qr.InputError, match="above 0"):
+        plan(pilot, {"tvd": 0.02}, se=0.0)
+    with pytest.raises(qr.InputError, match="no estimate 'x'"):
+        plan(pilot, {"tvd": 0.02}, se=0.1, of="x")
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "r.yaml").write_text(LETTERS)
+    quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "run")
+    asked = ("plan", tmp_path / "run", "--tvd", 0.02, "--se", 0.0005)
+    out, _ = quasir(*asked)
+    for word in ("draws", "hours", "machines", "disk", "!"):
+        assert word in out
+    assert max(map(len, out.splitlines())) <= 80
+    told = json.loads(quasir(*asked, "--json", "--machines", 4, "--of", "vowel")[0])
+    assert told["hours"]["value"] == pytest.approx(told["seconds"]["value"] / 3600 / 4)
+    assert told["of"] == "vowel"
+    of_tvd = plan(Store.open(tmp_path / "run"), {"tvd": 0.02}, se=0.0005)
+    assert told["draws"]["value"] != pytest.approx(of_tvd.draws.value)

@@ -1,0 +1,201 @@
+"""A real Ray cluster: whoever draws, and whatever happens to them, the draws are the same."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import quasir as qr
+from quasir.engines import Ray
+from quasir.run.drawing import draw_into
+from quasir.store import Store
+from tests.cli.helpers import quasir, start
+from tests.scale.faulty import Faulty
+from tests.scale.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
+from tests.store.test_store import same
+
+__all__ = ["rare_shard", "whole"]
+
+# Ray would look for a head at 127.0.0.1 under the machine's other address, unless told not to.
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+pytest.importorskip("ray", reason="the extra ray is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Return a cluster of a head that does not work and two machines with two places each."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "node_ip_address": "127.0.0.1"},
+    )
+    for _ in range(2):
+        made.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    yield made
+    made.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_draws_the_same(cluster, whole, tmp_path, workers):
+    store = create(tmp_path / "run")
+    engine = Ray(cluster.address, workers=workers)
+    assert draw_into(store, TARGET, PROPOSAL, N, engine=engine) == N
+    assert hashes(store) == hashes(whole)
+    assert 1 <= store.facts["workers"] <= workers
+    assert draw_into(store, TARGET, PROPOSAL, N, engine=engine) == 0
+
+
+@pytest.mark.slow
+def test_into_memory(cluster, whole):
+    drawn = qr.draw(TARGET, PROPOSAL, N, seed=4, engine=Ray(cluster.address, workers=2))
+    same(drawn, qr.draw(TARGET, PROPOSAL, N, seed=4))
+    np.testing.assert_array_equal(drawn.items, whole.load().items)
+
+
+def test_a_worker_that_is_killed_loses_nothing(cluster, whole, tmp_path, rare_shard):
+    _, bad = rare_shard
+    store, told = create(tmp_path / "run"), []
+    target = Faulty(str(tmp_path), bad, times=2)
+    draw_into(store, target, PROPOSAL, N, engine=Ray(cluster.address, workers=2, tell=told.append))
+    assert len(list(tmp_path.glob("fault-*"))) == 2
+    assert sum("a worker was lost" in sentence for sentence in told) == 2
+    assert hashes(store) == hashes(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_shard_that_fails_three_times_is_named(cluster, whole, tmp_path, rare_shard, kill):
+    shard, bad = rare_shard
+    store = create(tmp_path / "run")
+    target = Faulty(str(tmp_path), bad, times=99, kill=kill)
+    reason = "died" if kill else "ValueError: .* cannot be scored"
+    with pytest.raises(qr.QuasirError, match=f"shard {shard} failed 3 times.*{reason}") as caught:
+        draw_into(store, target, PROPOSAL, N, engine=Ray(cluster.address, workers=2))
+    assert caught.value.number == shard
+    kept = hashes(store)
+    assert kept
+    assert shard not in kept
+    assert kept == {number: h for number, h in hashes(whole).items() if number in kept}
+
+
+class Unloadable:
+    """A target whose models cannot be loaded on a worker."""
+
+    def __reduce__(self):
+        return (exec, ("raise OSError('no such model here')",))
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_begin_is_told(cluster, tmp_path):
+    store = create(tmp_path / "run")
+    with pytest.raises(qr.QuasirError, match="failed 3 times"):
+        draw_into(store, Unloadable(), PROPOSAL, N, engine=Ray(cluster.address, workers=1))
+    assert hashes(store) == {}
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_lost_loses_nothing(cluster, tmp_path):
+    """A third machine joins, works, and is taken away with its workers in the midst of it."""
+    node = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    whole, store, told = create(tmp_path / "whole"), create(tmp_path / "run"), []
+    n = 24 * 1024
+    draw_into(whole, TARGET, PROPOSAL, n)
+    target = Faulty(str(tmp_path), seconds=0.8)
+
+    def take_away():
+        while len(Store.open(store.folder).shards) < 2:
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=take_away)
+    thread.start()
+    engine = Ray(cluster.address, workers=6, tell=told.append)
+    assert draw_into(store, target, PROPOSAL, n, engine=engine) == n
+    thread.join()
+    assert any("a worker was lost" in sentence for sentence in told)
+    assert hashes(store) == hashes(whole)
+    left = {path.name for path in (tmp_path / "run" / "draws").glob("shard*")}
+    assert left == {path.name for path in (whole.folder / "draws").iterdir()}
+
+
+SLOW = """\
+base: {poisson: 11}
+features: {slow: {python: "slow.py:slow"}}
+proposal: {poisson: 10}
+draws: 5000000
+choose: {tvd: 0.05}
+samples: 10
+"""
+CODE = """\
+import time
+def slow(x):
+    return x > 12
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
+    (tmp_path / "slow.py").write_text(CODE)
+    (tmp_path / "r.yaml").write_text(SLOW.replace("5000000", "1200000"))
+    quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "whole", "--allow-code")
+    run = tmp_path / "run"
+    command = ("draw", tmp_path / "r.yaml", "--out", run, "--allow-code", "--engine", "ray")
+    command = (*command, "--address", cluster.address, "--workers", 2)
+    process = start(*command)
+    shards = 0
+    while shards < 2:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+        if (run / "manifest.json").exists():
+            shards = len(json.loads((run / "manifest.json").read_text())["shards"])
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    there = Store.open(run)
+    assert 2 <= len(there.shards) < 5
+    assert not there.damaged()
+    out, _ = quasir(*command, "--json")
+    assert json.loads(out)["draws"] == 1_200_000
+    assert json.loads(out)["drawn"] == 1_200_000 - sum(s.draws for s in there.shards.values())
+    assert hashes(Store.open(run)) == hashes(Store.open(tmp_path / "whole"))
+    whole_content = json.loads((tmp_path / "whole" / "manifest.json").read_text())["content"]
+    assert json.loads(out)["content"] == whole_content
+    left = {path.name for path in (run / "draws").iterdir()}
+    assert left == {f"shard-0000{i}.parquet" for i in range(5)}
+
+
+@pytest.mark.slow
+def test_a_cluster_of_its_own(whole, tmp_path):
+    """Without an address one is started for the call, on this machine alone."""
+    import ray
+
+    assert not ray.is_initialized()
+    store = create(tmp_path / "run")
+    draw_into(store, TARGET, PROPOSAL, N, engine=Ray(workers=2))
+    assert hashes(store) == hashes(whole)
+    assert not ray.is_initialized()
+
+
+@pytest.mark.slow
+def test_no_cluster_answers(tmp_path):
+    store = create(tmp_path / "run")
+    with pytest.raises(qr.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
+        draw_into(store, TARGET, PROPOSAL, 10, engine=Ray("127.0.0.1:1"))
+
+
+def test_options_that_do_not_go_together(tmp_path):
+    _, err = quasir("draw", "poissons", "--out", tmp_path / "run", "--address", "auto", code=1)
+    assert "--engine ray" in err
+
+
+def test_the_expected_scores(whole):
+    """The comparison above is of draws that are right, and not only alike."""
+    draws = whole.load()
+    np.testing.assert_allclose(draws.log_p, stats.poisson(11).logpmf(draws.items), rtol=1e-12)
