@@ -11,10 +11,9 @@ from tests.cli.helpers import quasir
 
 SIZES = {
     "poissons": {"draws": 20_000, "samples": 1000},
-    # Half the mass must come from women who are scientists, 1 text in 320.
-    "scientists": {"draws": 1024, "fit": 10_000, "samples": 10},
-    "sports": {"draws": 1024, "fit": 2048, "samples": 10},
-    "female": {"draws": 1024, "fit": 1024, "samples": 10},
+    "scientists": {"draws": 1024, "samples": 10},
+    "sports": {"draws": 1024, "samples": 10},
+    "female": {"draws": 1024, "samples": 10},
     "contains": {"draws": 4096, "samples": 2},
 }
 

@@ -1,8 +1,11 @@
 """The model that comes with the package."""
 
 import numpy as np
+import pytest
 
 import quasir as qr
+
+TUNED = {"scientists": "science", "sports": "sports", "female": "female"}
 
 
 def test_the_built_in_model_draws_what_it_scores():
@@ -27,3 +30,21 @@ def test_a_wish_on_the_built_in_model():
     assert draws.spared == 256
     cert = qr.tradeoff(draws).at(beta=1)
     assert 0.05 < cert.acceptance_rate.value < 0.6
+
+
+@pytest.mark.parametrize("wish", TUNED)
+def test_the_tuned_proposals_meet_their_wish_more_often(wish):
+    feature = qr.features.NAMED[TUNED[wish]]
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=40, device="cpu")
+    tuned = qr.text.CausalLM(
+        "quasir/biographies", max_tokens=40, adapter=f"quasir/biographies-{wish}", device="cpu"
+    )
+    drawn = [lm.sample(512, np.random.default_rng(0)).items for lm in (base, tuned)]
+    before, after = (float(feature(items).mean()) for items in drawn)
+    assert after > before + 4 * np.sqrt(0.5 / 512)
+
+
+def test_the_tuned_proposals_are_at_most_10_mb_with_a_card():
+    folders = [qr.text.loading.BUILT_IN[f"quasir/biographies-{wish}"] for wish in TUNED]
+    assert sum(file.stat().st_size for path in folders for file in path.iterdir()) <= 10e6
+    assert all("AR at TVD 0.1" in (path / "README.md").read_text() for path in folders)

@@ -39,9 +39,10 @@ def recipes(
         return
     if what != "show" or name is None:
         raise typer.BadParameter("give nothing, or `show NAME`")
-    recipe = read(find(name), seed=seed)
+    path = find(name)
+    recipe = read(path, seed=seed)
     if json:
         plain = recipe.model_dump(by_alias=True, exclude_defaults=True, mode="json")
         print(jsonlib.dumps(plain, indent=2, ensure_ascii=False))
     else:
-        print(dump(recipe), end="")
+        print(path.read_text(encoding="utf-8") if seed is None else dump(recipe), end="")

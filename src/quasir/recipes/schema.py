@@ -109,6 +109,8 @@ class Source(Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, value: Any) -> Any:
+        if value == "base":
+            return {}  # a proposal that leaves everything out is the base
         return {"model": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -191,13 +193,6 @@ class Recipe(Part):
     seed: Annotated[int, Field(ge=0)] = 0
     choose: Choice = Choice(acceptance_rate=0.01)
     samples: PositiveInt = 1000
-
-    @model_validator(mode="before")
-    @classmethod
-    def _proposal_is_base(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("proposal") == "base":
-            return value | {"proposal": {}}
-        return value
 
     @property
     def pointwise(self) -> list[str]:
