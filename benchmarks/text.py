@@ -44,7 +44,7 @@ def gpt2_sized_tokenizer():
 
 @torch.inference_mode()
 def generated(lm, plain, n, batch):
-    """Draw with transformers' generate, log-probabilities returned."""
+    """Draw with transformers' generate, log-probabilities taken; yield the sequences."""
     start = torch.full((batch, 1), lm.prefix[0])
     for _ in range(0, n, batch):
         out = plain.generate(
@@ -60,6 +60,7 @@ def generated(lm, plain, n, batch):
         )
         scores = plain.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)
         scores.sum(dim=1)
+        yield out.sequences
 
 
 @torch.inference_mode()
@@ -89,7 +90,7 @@ def compared(name, lm, folder, n, sampling, scoring):
         lm.sample(n, np.random.default_rng(0))
 
     batches = [batch for batch in BATCHES if batch <= n]
-    our_time, their_time = in_turn(ours, lambda b: generated(lm, plain, n, b), batches)
+    our_time, their_time = in_turn(ours, lambda b: list(generated(lm, plain, n, b)), batches)
     yield (
         f"{name}: samples/s against generate",
         their_time / our_time,

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import quasir as qr
-from benchmarks.text import BUILT_IN, NEW, in_turn
+from benchmarks.text import BUILT_IN, NEW, generated, in_turn
 from quasir.tuning.loop import Loop
 
 DRAWS = 2048
@@ -45,23 +45,9 @@ def rows(n=DRAWS, batches=BATCHES):
 @torch.inference_mode()
 def around_generate(base, plain, n, batch):
     """Draw with transformers' generate, keep what fires, and score that under the base."""
-    start = torch.full((batch, 1), base.prefix[0])
-    for _ in range(0, n, batch):
-        out = plain.generate(
-            start,
-            attention_mask=torch.ones_like(start),
-            do_sample=True,
-            top_k=0,
-            max_new_tokens=NEW,
-            output_scores=True,
-            return_dict_in_generate=True,
-            pad_token_id=base.end,
-            eos_token_id=base.end,
-        )
-        plain.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)
-        texts = base.tokenizer.batch_decode(out.sequences[:, 1:], skip_special_tokens=True)
-        fires = torch.from_numpy(qr.features.female(texts))
-        kept = out.sequences[fires]
+    for sequences in generated(base, plain, n, batch):
+        texts = base.tokenizer.batch_decode(sequences[:, 1:], skip_special_tokens=True)
+        kept = sequences[torch.from_numpy(qr.features.female(texts))]
         if len(kept):
             log_probs = plain(kept).logits.log_softmax(dim=-1)
             log_probs[:, :-1].gather(2, kept[:, 1:, None]).sum(dim=1)
