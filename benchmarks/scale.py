@@ -92,7 +92,7 @@ def streaming_rows(n):
             "streamed trade-off: times reading the columns",
             first["seconds"] / reading,
             "<= 3",
-            f"{first['seconds']:.2f} s with hashes checked and summaries written, against "
+            f"{first['seconds']:.2f} s with checksums compared and summaries written, against "
             f"{reading:.2f} s",
         )
         yield (

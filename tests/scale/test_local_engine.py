@@ -8,7 +8,7 @@ import quasir as qr
 from quasir.engines import Local, local
 from quasir.run.drawing import draw_into
 from quasir.store import Store
-from quasir.store.store import Shard
+from quasir.store.shards import Shard
 from tests.scale.faulty import Faulty
 from tests.store.test_store import same
 

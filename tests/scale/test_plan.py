@@ -11,7 +11,7 @@ import quasir as qr
 from quasir.run.drawing import draw_into
 from quasir.run.planning import Range, plan
 from quasir.store import Store
-from quasir.store.store import Shard
+from quasir.store.shards import Shard
 from tests.cli.helpers import LETTERS, quasir
 
 TARGET, PROPOSAL = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))

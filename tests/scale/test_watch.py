@@ -11,8 +11,8 @@ from quasir.cli.watch import as_text, reached
 from quasir.run.drawing import draw_into
 from quasir.run.watching import Precision, Watcher, speed_of
 from quasir.store import Store
+from quasir.store.shards import Shard
 from quasir.store.stopping import ask_to_stop, stop_asked
-from quasir.store.store import Shard
 from tests.cli.helpers import LETTERS, POISSONS, quasir, start
 
 BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05})

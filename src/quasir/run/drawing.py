@@ -16,9 +16,9 @@ from quasir.errors import StoreError
 from quasir.progress import Progress, Report, progress_of
 from quasir.store import Store
 from quasir.store.places import Place, place_of
-from quasir.store.shards import shard_name
+from quasir.store.shards import Shard, shard_name
 from quasir.store.stopping import clear_stop, stop_asked
-from quasir.store.store import Shard, write_shard
+from quasir.store.store import write_shard
 from quasir.typing import Proposal, Target
 
 __all__ = ["Parts", "ShardWork", "Written", "draw_into", "draw_shard"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from quasir.typing import Array, Items
 
 __all__ = [
     "FEATURE",
+    "Shard",
     "columns_of",
     "draws_from",
     "hash_of",
@@ -34,6 +36,31 @@ __all__ = [
 ]
 
 FEATURE = "feature:"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What the manifest says of a shard.
+
+    `seconds` is how long one worker drew and wrote it; `file` is the identity that its file had
+    then, by its `Place`: as long as it has that, its hash need not be taken again.
+    """
+
+    draws: int
+    sha256: str
+    seconds: float | None = None
+    file: list[int] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the manifest's entry."""
+        seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
+        file = {} if self.file is None else {"file": self.file}
+        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Shard:
+        """Read the manifest's entry."""
+        return cls(entry["draws"], entry["sha256"], entry.get("seconds"), entry.get("file"))
 
 
 def table_of(draws: Draws, first: int) -> pa.Table:

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from quasir.errors import InputError, StoreError
 from quasir.store import shards
 from quasir.store.atomic import write_json
 from quasir.store.places import Place, place_of
-from quasir.store.shards import shard_name, shard_number
+from quasir.store.shards import Shard, shard_name, shard_number
 from quasir.typing import Items
 
-__all__ = ["Shard", "Store", "write_shard"]
+__all__ = ["Store", "write_shard"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -37,31 +36,6 @@ MAY_BE_FORGOTTEN = 1 / 500
 
 The manifest lists all shards: written anew with each of 100,000, it would take longer than drawing.
 """
-
-
-@dataclass(frozen=True)
-class Shard:
-    """What the manifest says of a shard.
-
-    `seconds` is how long one worker drew and wrote it; `file` is the identity that its file had
-    then, by its `Place`: as long as it has that, its hash need not be taken again.
-    """
-
-    draws: int
-    sha256: str
-    seconds: float | None = None
-    file: list[int] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the manifest's entry."""
-        seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
-        file = {} if self.file is None else {"file": self.file}
-        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
-
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> Shard:
-        """Read the manifest's entry."""
-        return cls(entry["draws"], entry["sha256"], entry.get("seconds"), entry.get("file"))
 
 
 class Store:
