@@ -139,24 +139,35 @@ class Local:
     ) -> Iterator[tuple[Task, Any]]:
         threads = self.threads or max((os.cpu_count() or 1) // processes, 1)
         running: dict[Future[tuple[Any, float]], Task] = {}
+        # Which of several tasks killed a process is not known: each is tried again, alone.
+        suspects: deque[Task] = deque()
         pool = _pool(processes, make, threads)
         try:
-            while left or running:
-                while left and len(running) < processes:
+            while left or suspects or running:
+                alone, broken = bool(suspects), False
+                while (suspects or left) and len(running) < (1 if alone else processes):
                     if failures.final is not None or stop() is not None:
                         left.clear()
+                        suspects.clear()
                         break
-                    task = left.popleft()
-                    running[pool.submit(_do, task)] = task
+                    task = (suspects or left).popleft()
+                    try:
+                        running[pool.submit(_do, task)] = task
+                    except BrokenProcessPool:
+                        # A process died since the last look.
+                        broken = True
+                        (suspects if alone else left).appendleft(task)
+                        break
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
-                broken = False
                 for future in done:
                     task = running.pop(future)
                     try:
                         result, seconds = future.result()
                     except BrokenProcessPool:
                         broken = True
-                        again = failures.add(task, "died", DIED)
+                        if not alone or failures.add(task, "died", DIED):
+                            suspects.append(task)
+                        continue
                     except Exception as error:
                         again = failures.add(task, reason_of(error), f"{reason_of(error)}.")
                     else:
@@ -168,7 +179,7 @@ class Local:
                         left.append(task)
                 if broken:
                     # All that were under way are lost with the pool; none is skipped.
-                    left.extend(running.values())
+                    suspects.extend(running.values())
                     running.clear()
                     pool.shutdown(wait=False, cancel_futures=True)
                     pool = _pool(processes, make, threads)
