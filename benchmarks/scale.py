@@ -27,6 +27,8 @@ COLUMNS = ["log_p", "log_q", "feature:flag", "feature:size"]
 LOOK = """
 import json, resource, sys, time
 import quasir as qr
+from quasir.memory import keep_freed_memory
+keep_freed_memory()  # as `quasir tradeoff` does
 start = time.perf_counter()
 curve = qr.tradeoff(sys.argv[1], stream=True)
 seconds = time.perf_counter() - start

@@ -105,7 +105,10 @@ def columns_of(
     for values in (features or {}).values():
         column = np.asarray(values, np.float64)
         seen = column if everything else column[possible]
-        is_boolean = values.dtype == bool or bool(((seen == 0) | (seen == 1)).all())
+        # Most that are not show it soon.
+        is_boolean = values.dtype == bool or all(
+            bool(((part == 0) | (part == 1)).all()) for part in (seen[:100], seen)
+        )
         shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
         boolean.append(is_boolean)
         shifts.append(shift)

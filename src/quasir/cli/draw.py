@@ -114,10 +114,6 @@ def begin(
     read = recipes.read(source, draws=draws, seed=seed)
     if read.unfitted and not (folder / MANIFEST).exists():
         say(f"fitting lambda for {', '.join(read.unfitted)} on {read.fit:,} draws of the base")
-    if read.base.model is not None:
-        from quasir.text.memory import keep_freed_memory
-
-        keep_freed_memory()
     with Bar("fitting") as bar:
         run = Run.begin(read, source, folder, allow_code, bar, shards_at)
     run.keep_recipe()

@@ -22,6 +22,7 @@ from quasir.cli.tradeoff import tradeoff
 from quasir.cli.tune import tune
 from quasir.cli.watch import watch
 from quasir.errors import QuasirError, QuasirWarning, RecipeError
+from quasir.memory import keep_freed_memory
 
 __all__ = ["app", "main"]
 
@@ -55,6 +56,7 @@ def main() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     warnings.showwarning = _tell
+    keep_freed_memory()
     try:
         app()
     except QuasirError as error:

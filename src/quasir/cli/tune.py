@@ -58,7 +58,6 @@ def tune(
     """
     from quasir import tuning
     from quasir.text import CausalLM
-    from quasir.text.memory import keep_freed_memory
 
     folder = folder_of(recipe, out)
     with locked(folder):
@@ -69,7 +68,6 @@ def tune(
         if is_tuned(folder):
             say(f"{folder} is tuned already: give another folder with --out to tune again")
         else:
-            keep_freed_memory()
             built = build(known, source.parent, allow_code)
             if not isinstance(built.base, CausalLM):
                 raise InputError("only a causal language model can be tuned, and the base is none.")

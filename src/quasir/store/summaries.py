@@ -12,16 +12,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from quasir.bins import Bins
 from quasir.progress import Progress, Report, progress_of
@@ -36,6 +37,8 @@ __all__ = ["shard_summary", "summarise", "summary_path"]
 
 FORMAT = 1
 MERGED_AT_ONCE = 16
+READERS = 2
+"""Threads that read ahead: binning a shard takes longer than reading one."""
 
 
 def summarise(store: Store, *, keep: bool = True, progress: Progress = False) -> Summary:
@@ -86,18 +89,21 @@ def _merged(
 
 
 def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
-    """Yield the summaries in order, a few of them under way at once."""
-    workers = min(os.cpu_count() or 1, 8)
-    with ThreadPoolExecutor(workers) as pool:
-        under_way: deque[tuple[int, Future[Summary | None]]] = deque()
+    """Yield the summaries in order; shards are read ahead by threads.
+
+    Reading lets go of the interpreter. Binning does not, and is done here: two threads that bin
+    take three times as long as one after the other.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        under_way: deque[tuple[int, Future[Summary | Scores | None]]] = deque()
         for number in store.numbers():
-            task = pool.submit(shard_summary, store, number, keep, more.get(number))
+            task = pool.submit(_found, store, number, more.get(number))
             under_way.append((number, task))
-            if len(under_way) > 2 * workers:
+            if len(under_way) > 2 * READERS:
                 first, future = under_way.popleft()
-                yield first, future.result()
+                yield first, _whole(future.result(), store, first, keep, more.get(first))
         for first, future in under_way:
-            yield first, future.result()
+            yield first, _whole(future.result(), store, first, keep, more.get(first))
 
 
 def summary_path(store: Store, number: int) -> Path:
@@ -112,16 +118,24 @@ def shard_summary(
 
     `largest` is how many of the largest ratios it must have, where that is more than usual.
     """
+    return _whole(_found(store, number, largest), store, number, keep, largest)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The numbers of a shard, and what its file was when they were read."""
+
+    columns: dict[str, NDArray[Any]]
+    identity: list[int]
+
+
+def _found(store: Store, number: int, largest: int | None) -> Summary | Scores | None:
+    """Return the summary that is there, or what one is made of; None if the shard is damaged."""
     there = _read(store, number)
     if there is not None and (
         largest is None or there.whole_above == -np.inf or there.often.sum() >= largest
     ):
         return there
-    return _made(store, number, keep, largest)
-
-
-def _made(store: Store, number: int, keep: bool, largest: int | None) -> Summary | None:
-    """Read a shard and summarise it; None if it is damaged."""
     place, name, entry = store.place, shard_name(number), store.shards[number]
     try:
         identity = place.identity(name)
@@ -139,7 +153,16 @@ def _made(store: Store, number: int, keep: bool, largest: int | None) -> Summary
         table = file.read([name for name in names if name != "log_u"], use_threads=False)
     except (OSError, pa.ArrowException):
         return None
-    columns = {name: table[name].to_numpy() for name in table.column_names}
+    return Scores({name: table[name].to_numpy() for name in table.column_names}, identity)
+
+
+def _whole(
+    found: Summary | Scores | None, store: Store, number: int, keep: bool, largest: int | None
+) -> Summary | None:
+    """Return the summary, made and kept where it was not there."""
+    if not isinstance(found, Scores):
+        return found
+    columns = found.columns
     summary = Summary.of(
         columns["log_p"],
         columns["log_q"],
@@ -154,7 +177,8 @@ def _made(store: Store, number: int, keep: bool, largest: int | None) -> Summary
     if keep:
         # A run that may only be read is estimated all the same.
         with contextlib.suppress(PermissionError):
-            _write(summary, summary_path(store, number), entry.sha256, identity)
+            sha256 = store.shards[number].sha256
+            _write(summary, summary_path(store, number), sha256, found.identity)
     return summary
 
 

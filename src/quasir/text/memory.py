@@ -1,8 +1,7 @@
-"""Memory: half the batch where it ran out, and not asking the system for the same pages again."""
+"""Where memory runs out: half the batch."""
 
 from __future__ import annotations
 
-import ctypes
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ import torch
 
 from quasir.errors import QuasirWarning
 
-__all__ = ["keep_freed_memory", "with_less_memory"]
+__all__ = ["with_less_memory"]
 
 Result = TypeVar("Result")
 
@@ -39,16 +38,3 @@ def _out_of_memory(error: RuntimeError) -> bool:
         return True
     message = str(error).lower()
     return "not enough memory" in message or "can't allocate memory" in message
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc, where there is one, to hand freed memory out again; for a process of our own.
-
-    Large arrays are otherwise mapped anew at every step, and zeroing their pages takes time: 30 %
-    of a training step of the built-in model.
-    """
-    trim_threshold, mmap_max = -1, -4
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(mmap_max, 0)
-        mallopt(trim_threshold, 2**31 - 1)
