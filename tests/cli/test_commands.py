@@ -81,7 +81,7 @@ def test_tradeoff_writes_the_curve(letters):
     table, err = quasir("tradeoff", letters)
     assert table == f"{curve}\n"
     assert max(map(len, table.splitlines())) <= 80
-    assert "5 figures in" in err
+    assert "figures/tradeoff.png" in err
 
 
 def test_samples_are_those_that_beta_accepts(letters):

@@ -8,7 +8,7 @@ import math
 from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
 from quasir.cli.progress import Bar, say
 from quasir.curve import Curve
-from quasir.run.results import write_figures, write_tradeoff
+from quasir.run.results import write_figure, write_tradeoff
 from quasir.store import Store
 from quasir.tradeoff import tradeoff as estimated
 
@@ -27,9 +27,9 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
     check_seed(store, seed)
     curve = streamed(store, stream)
     write_tradeoff(run, curve)
-    figures = write_figures(run, curve)
+    figure = write_figure(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
-    say(f"written: {run / 'tradeoff.csv'}, and {len(figures)} figures in {run / 'figures'}")
+    say(f"written: {run / 'tradeoff.csv'} and {figure}")
 
 
 def streamed(store: Store, stream: bool) -> Curve:

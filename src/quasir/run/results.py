@@ -23,6 +23,7 @@ __all__ = [
     "choose",
     "lines_of",
     "write_certificate",
+    "write_figure",
     "write_figures",
     "write_samples",
     "write_tradeoff",
@@ -57,16 +58,23 @@ def write_tradeoff(folder: Path, curve: Curve) -> None:
     write_text(folder / "tradeoff.csv", table.getvalue())
 
 
-def write_figures(folder: Path, curve: Curve) -> list[Path]:
-    """Write the figures as PNG: all panels in one, and each at the width of a column."""
-    (folder / "figures").mkdir(exist_ok=True)
-    figures = {"tradeoff": plot_curve(curve)}
-    figures |= {panel.name: plot_panel(curve, panel) for panel in panels_of(curve)}
-    paths = []
-    for name, figure in figures.items():
-        paths.append(folder / "figures" / f"{name}.png")
-        write_with(paths[-1], partial(figure.savefig, dpi=200, format="png"))
-    return paths
+def write_figure(folder: Path, curve: Curve) -> Path:
+    """Write `figures/tradeoff.png`: all panels in one."""
+    return _written(folder, "tradeoff", plot_curve(curve))
+
+
+def write_figures(folder: Path, curve: Curve) -> None:
+    """Write that one, and each panel at the width of a column."""
+    write_figure(folder, curve)
+    for panel in panels_of(curve):
+        _written(folder, panel.name, plot_panel(curve, panel))
+
+
+def _written(folder: Path, name: str, figure: Any) -> Path:
+    path = folder / "figures" / f"{name}.png"
+    path.parent.mkdir(exist_ok=True)
+    write_with(path, partial(figure.savefig, dpi=200, format="png"))
+    return path
 
 
 def write_certificate(
