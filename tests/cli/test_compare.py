@@ -15,6 +15,7 @@ from quasir.compare.comparison import seed_of
 from quasir.compare.table import samplers_markdown
 from tests.cli.helpers import LETTERS
 from tests.cli.helpers import quasir as started
+from tests.text.tiny import gpt2, tokenizer
 
 FILES = {"samplers.csv", "samplers.md", "samplers.png", "is_variance.csv", "is_variance.md"}
 SMALL = ("--rates", "0.1,0.05", "-n", 20, "--runs", 3, "--burn-in", 50)
@@ -56,6 +57,19 @@ def test_it_draws_what_the_recipe_asks_for_and_writes_everything(letters):
     assert len(qr.Draws.load(run)) == told["pool"] == 4000
     assert {path.name for path in (run / "compare").iterdir()} == FILES == set(told["files"])
     assert (run / "compare" / "samplers.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_beside_the_recipe_is_that_of_the_run(tmp_path):
+    words = tokenizer(("a", "b"))
+    gpt2(len(words)).save_pretrained(tmp_path / "tiny")
+    words.save_pretrained(tmp_path / "tiny")
+    text = "base: tiny\nfeatures: {a: {contains: a}}\nwant: {a: 1}\nmax_tokens: 4\ndraws: 2000\n"
+    (tmp_path / "mine.yaml").write_text(text)
+    run = ("compare", tmp_path / "mine.yaml", "--out", tmp_path / "run", *SMALL)
+    first, _ = quasir(*run)
+    again, err = quasir(*run)
+    assert again == first
+    assert "drawing" not in err
 
 
 def test_the_table_is_that_of_the_stored_draws(letters):

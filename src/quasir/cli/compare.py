@@ -20,6 +20,7 @@ from quasir.compare.table import WIDTH, samplers_markdown
 from quasir.compare.writing import as_json, write_comparison
 from quasir.errors import InputError
 from quasir.levels import as_rate
+from quasir.recipes.places import located
 from quasir.recipes.schema import Recipe
 from quasir.run import Run
 from quasir.run.folder import refuse_changes
@@ -114,9 +115,10 @@ def recipe_of(recipe: str, folder: Path, draws: int | None, seed: int | None) ->
     if saved and Path(recipe).is_dir():
         check_seed(Store.open(folder), seed)
         return None
-    read = recipes.read(recipes.find(recipe), draws=draws, seed=seed)
+    source = recipes.find(recipe)
+    read = located(recipes.read(source, draws=draws, seed=seed), source.parent)
     if (folder / MANIFEST).is_file():
-        before = recipes.read(folder / "recipe.yaml")
+        before = located(recipes.read(folder / "recipe.yaml"), folder)
         refuse_changes(before, read, folder)
         read = read.model_copy(update={"coefficients": before.coefficients})
     return read
