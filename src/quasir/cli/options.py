@@ -11,14 +11,20 @@ from quasir.errors import InputError
 from quasir.store import Store
 
 __all__ = [
+    "AcceptanceRate",
     "AllowCode",
+    "Beta",
     "Draws",
     "Json",
+    "Kl",
+    "LogBeta",
     "Out",
     "RecipeName",
     "RunFolder",
     "Seed",
     "Stream",
+    "Tvd",
+    "TvdBound",
     "check_seed",
 ]
 
@@ -48,6 +54,13 @@ Stream = Annotated[
         help="Read shard by shard, in little memory; done anyway from 20 million draws on.",
     ),
 ]
+Wish = float | None
+AcceptanceRate = Annotated[Wish, typer.Option(help="Share of proposals to accept.")]
+Tvd = Annotated[Wish, typer.Option(help="Total variation distance, at most.")]
+TvdBound = Annotated[Wish, typer.Option(help="Bound on that distance, at most.")]
+Kl = Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")]
+Beta = Annotated[Wish, typer.Option(help="The level itself.")]
+LogBeta = Annotated[Wish, typer.Option(help="Its logarithm.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 

@@ -10,8 +10,19 @@ from typing import Annotated
 import typer
 
 from quasir.certificate import level_text
-from quasir.cli.options import Json, RunFolder, Seed, check_seed
-from quasir.cli.sample import Wish, wish_of
+from quasir.cli.options import (
+    AcceptanceRate,
+    Beta,
+    Json,
+    Kl,
+    LogBeta,
+    RunFolder,
+    Seed,
+    Tvd,
+    TvdBound,
+    check_seed,
+)
+from quasir.cli.sample import wish_of
 from quasir.run.planning import Plan, Range
 from quasir.run.planning import plan as planned
 from quasir.store import Store
@@ -22,12 +33,12 @@ __all__ = ["plan"]
 def plan(
     run: RunFolder,
     se: Annotated[float, typer.Option(help="The standard error to reach.")],
-    acceptance_rate: Annotated[Wish, typer.Option(help="Share of proposals to accept.")] = None,
-    tvd: Annotated[Wish, typer.Option(help="Total variation distance, at most.")] = None,
-    tvd_bound: Annotated[Wish, typer.Option(help="Bound on that distance, at most.")] = None,
-    kl: Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")] = None,
-    beta: Annotated[Wish, typer.Option(help="The level itself.")] = None,
-    log_beta: Annotated[Wish, typer.Option(help="Its logarithm.")] = None,
+    acceptance_rate: AcceptanceRate = None,
+    tvd: Tvd = None,
+    tvd_bound: TvdBound = None,
+    kl: Kl = None,
+    beta: Beta = None,
+    log_beta: LogBeta = None,
     of: Annotated[
         str | None,
         typer.Option(help="What the error is of: tvd, kl, a feature, ...; by default the wish."),

@@ -11,7 +11,20 @@ import typer
 
 from quasir import recipes
 from quasir.cli.draw import begin
-from quasir.cli.options import AllowCode, Json, RunFolder, Seed, Stream, check_seed
+from quasir.cli.options import (
+    AcceptanceRate,
+    AllowCode,
+    Beta,
+    Json,
+    Kl,
+    LogBeta,
+    RunFolder,
+    Seed,
+    Stream,
+    Tvd,
+    TvdBound,
+    check_seed,
+)
 from quasir.cli.progress import Bar, say
 from quasir.cli.show import show_checks
 from quasir.cli.tradeoff import streamed
@@ -24,18 +37,16 @@ from quasir.tradeoff import is_large, tradeoff
 
 __all__ = ["sample"]
 
-Wish = float | None
-
 
 def sample(
     run: RunFolder,
     n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 1000,
-    acceptance_rate: Annotated[Wish, typer.Option(help="Share of proposals to accept.")] = None,
-    tvd: Annotated[Wish, typer.Option(help="Total variation distance, at most.")] = None,
-    tvd_bound: Annotated[Wish, typer.Option(help="Bound on that distance, at most.")] = None,
-    kl: Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")] = None,
-    beta: Annotated[Wish, typer.Option(help="The level itself.")] = None,
-    log_beta: Annotated[Wish, typer.Option(help="Its logarithm.")] = None,
+    acceptance_rate: AcceptanceRate = None,
+    tvd: Tvd = None,
+    tvd_bound: TvdBound = None,
+    kl: Kl = None,
+    beta: Beta = None,
+    log_beta: LogBeta = None,
     max_draws: Annotated[
         int | None,
         typer.Option(min=1, help="Draws in all, at most; what is found by then is an error."),
