@@ -66,6 +66,24 @@ def test_what_was_drawn_from_the_base_is_not_scored_again():
     assert (draws.log_ratio[draws.features["A"]] == 0).all()
 
 
+def test_a_mixture_that_the_base_is_part_of_asks_it_once_for_each_item():
+    base = Counting()
+    target = qr.target.Product(base) * HAS_A
+    draws = qr.draw(target, qr.Mixture([OTHER, base], weights=[3, 1]), 4000, seed=0)
+    assert draws.spared == 4000
+    # Three in four come from the other one, and only those has the base to score.
+    assert 2800 < base.scored < 3200
+    np.testing.assert_allclose(draws.log_base, BASE.log_prob(draws.items))
+    possible = HAS_A(draws.items)
+    np.testing.assert_array_equal(draws.log_p > -np.inf, possible)
+    np.testing.assert_allclose(draws.log_p[possible], draws.log_base[possible])
+    # As a mixture of others that have the same law, whose base is asked by the target.
+    apart = qr.draw(target, qr.Mixture([OTHER, BASE], weights=[3, 1]), 4000, seed=0)
+    assert list(apart.items) == list(draws.items)
+    np.testing.assert_allclose(apart.log_p, draws.log_p)
+    np.testing.assert_array_equal(apart.log_q, draws.log_q)
+
+
 def test_expensive_features_come_last_and_are_spared():
     asked = []
     dear = qr.Feature("dear", lambda x: asked.append(x) or len(x) > 1, expensive=True)

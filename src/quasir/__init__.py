@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from quasir import engines, features, lattice, metrics
 from quasir.certificate import Certificate
 from quasir.constrain import constrain
-from quasir.draws import Draws, draw
+from quasir.drawing import draw
+from quasir.draws import Draws
 from quasir.errors import (
     BudgetExceeded,
     FeatureError,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.draws import Draws, draw
+from quasir.drawing import draw
+from quasir.draws import Draws
 from quasir.dual import solve
 from quasir.errors import Infeasible, InputError
 from quasir.estimate import Z95, Estimate

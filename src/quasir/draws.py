@@ -7,40 +7,22 @@ and nested as beta grows.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.blocks import BLOCK, block_log_u, block_rng, log_uniforms, root_seed
+from quasir.blocks import log_uniforms, root_seed
 from quasir.errors import InputError
 from quasir.items import as_items, concatenate, take
-from quasir.levels import as_log_beta, check_count
-from quasir.progress import Progress, progress_of
-from quasir.scoring import check_drawn, check_log_scores, propose, score
-from quasir.target import Product
-from quasir.typing import Array, Batch, Items, Proposal, Seed, Target
+from quasir.levels import as_log_beta
+from quasir.scoring import check_drawn, check_log_scores
+from quasir.typing import Array, Items, Seed
 
-if TYPE_CHECKING:
-    from quasir.engines import Engine
-
-__all__ = ["Draws", "draw", "draw_blocks", "draw_pieces"]
-
-AT_ONCE = 64
-"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
-WORTH_A_REPORT = 1.0
-"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
-
-CUT_SUPPORT = (
-    "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
-    "there, TVD cannot fall below that mass, KL is infinite, and no draw shows it. Mix in a "
-    "proposal without a cut (Mixture), or read every estimate as on the proposal's support."
-)
-"""What must be said of a proposal whose `truncates` is true."""
+__all__ = ["Draws", "joined"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +44,8 @@ class Draws:
     seed : int
         What the draws, or at least their uniforms, were seeded with.
     spared : int
-        Items that the base did not have to score: impossible already, or drawn from it.
+        Items that the target did not have to ask the base for: impossible already, or drawn from
+        it or from a mixture that it is a part of.
     doubts : tuple of str
         What the draws themselves cannot show, such as a support that the proposal cuts.
     """
@@ -179,7 +162,7 @@ class Draws:
             log_q=np.concatenate([part.log_q for part in parts]),
             log_u=np.concatenate([part.log_u for part in parts]),
             items=None if first.items is None else concatenate([part.items for part in parts]),
-            log_base=_join([part.log_base for part in parts]),
+            log_base=joined([part.log_base for part in parts]),
             features={
                 name: np.concatenate([part.features[name] for part in parts])
                 for name in first.features
@@ -222,123 +205,6 @@ class Draws:
         return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {self.seed}>"
 
 
-def draw(
-    target: Target,
-    proposal: Proposal,
-    n: int,
-    seed: Seed = None,
-    batch_size: int | None = None,
-    progress: Progress = False,
-    engine: Engine | None = None,
-) -> Draws:
-    """Propose n items from q and score them under P.
-
-    Parameters
-    ----------
-    target : Target
-        P: has ``log_score(items)``, or is a callable that does the same.
-    proposal : Proposal
-        q: has ``sample(n, rng)`` and ``log_prob(items)``.
-    n : int
-        How many draws.
-    seed : int, numpy Generator or None
-        Draw i depends on (seed, i) only.
-    batch_size : int, optional
-        How many items the target scores at once; changes no draw.
-    progress : bool or callable
-        True shows a line on stderr; a callable is called with (done, n, proposed).
-    engine : Engine, optional
-        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
-
-    Examples
-    --------
-    >>> from scipy import stats
-    >>> import quasir as qr
-    >>> draws = qr.draw(qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10)),
-    ...                 1000, seed=0)
-    >>> len(draws.accepted(beta=2)) > len(draws.accepted(beta=3))
-    True
-    """
-    check_count("n", n)
-    if batch_size is not None:
-        check_count("batch_size", batch_size)
-    root, parts = root_seed(seed), []
-    report = progress_of(progress, "drawn")
-    if engine is not None:
-        from quasir.engines.work import draw_by
-
-        return draw_by(engine, target, proposal, n, root, batch_size, report)
-    done = 0
-    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
-        parts.append(piece)
-        done += len(piece)
-        report(done, n, done)
-    return Draws.concatenate(parts)
-
-
-def draw_pieces(
-    target: Target,
-    proposal: Proposal,
-    seed: int,
-    block: int,
-    stop: int,
-    batch_size: int | None = None,
-) -> Iterator[Draws]:
-    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
-    at_once = 1
-    while block * BLOCK < stop:
-        start = time.perf_counter()
-        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
-        block += at_once
-        if time.perf_counter() - start < WORTH_A_REPORT / 4:
-            at_once = min(4 * at_once, AT_ONCE)
-
-
-def draw_blocks(
-    target: Target,
-    proposal: Proposal,
-    seed: int,
-    first: int,
-    blocks: int,
-    stop: int | None = None,
-    batch_size: int | None = None,
-) -> Draws:
-    """Return the draws of blocks first, first + 1, ..., none at or past draw number `stop`."""
-    last = first + blocks if stop is None else min(first + blocks, -(-stop // BLOCK))
-    batches = []
-    for block in range(first, last):
-        n = BLOCK if stop is None else min(BLOCK, stop - block * BLOCK)
-        # A short block is a whole one, cut, unless the proposal vouches for its prefix.
-        asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
-        batch = propose(proposal, asked, block_rng(seed, block))
-        if n < asked:
-            batch = Batch(take(batch.items, np.arange(n)), batch.log_q[:n])
-        batches.append(batch)
-    items = concatenate([batch.items for batch in batches])
-    log_q = np.concatenate([batch.log_q for batch in batches])
-    log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
-    log_u = log_u[: len(log_q)]
-    own = isinstance(target, Product) and proposal is target.base
-    doubts = (CUT_SUPPORT,) if getattr(proposal, "truncates", False) and not own else ()
-    if not isinstance(target, Product):
-        log_p = score(target, items, batch_size)
-        return Draws(log_p, log_q, log_u, items, seed=seed, doubts=doubts)
-    # What was drawn from the base itself has been scored by it.
-    known = log_q if own else None
-    scores = target.scores(items, log_base=known, batch_size=batch_size)
-    return Draws(
-        check_log_scores(scores.log_p, items, repr(target)),
-        log_q,
-        log_u,
-        items,
-        scores.log_base,
-        scores.features,
-        seed,
-        scores.spared,
-        doubts,
-    )
-
-
 def _feature(name: str, column: ArrayLike) -> NDArray[Any]:
     array = np.asarray(column)
     values = array.astype(np.float64)
@@ -352,6 +218,7 @@ def _length(column: Any) -> int:
     return len(column) if hasattr(column, "__len__") else np.size(column)
 
 
-def _join(parts: Sequence[Array | None]) -> Array | None:
+def joined(parts: Sequence[Array | None]) -> Array | None:
+    """Join the columns of parts that have one."""
     present = [part for part in parts if part is not None]
     return np.concatenate(present) if present else None

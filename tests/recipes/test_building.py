@@ -69,7 +69,7 @@ max_tokens: 4
     )
     assert parts.proposal.weights.tolist() == [0.6, 0.2, 0.2]
     assert [c.truncates for c in parts.proposal.components] == [True, False, False]
-    same_law(parts.proposal.components[2], parts.base)
+    assert parts.proposal.components[2] is parts.base
 
 
 def test_encoder_decoders(folder):

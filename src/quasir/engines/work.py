@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from quasir.blocks import BLOCK
-from quasir.draws import AT_ONCE, Draws, draw_blocks
+from quasir.drawing import AT_ONCE, draw_blocks
+from quasir.draws import Draws
 from quasir.errors import WorkFailed
 from quasir.progress import Report
 from quasir.typing import Proposal, Target

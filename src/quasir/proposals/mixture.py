@@ -49,6 +49,11 @@ class Mixture:
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items; each component has a generator of its own, spawned from `rng`."""
+        items, log_each = self.sample_each(n, rng)
+        return Batch(items, self.mixed(log_each))
+
+    def sample_each(self, n: int, rng: np.random.Generator) -> tuple[Items, Array]:
+        """Draw n items as `sample` does; return their log-probability under each component."""
         which = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(n), side="right")
         parts, places, own = [], [], []
         for j, child in enumerate(rng.spawn(len(self.components))):
@@ -59,22 +64,23 @@ class Mixture:
                 own.append((j, batch.log_q))
                 places.append(at)
         order = np.argsort(np.concatenate(places), kind="stable")
-        log_each = np.full((len(self.components), n), np.nan)
+        log_each = np.empty((len(self.components), n))
         for (j, log_q), items, at in zip(own, parts, places, strict=True):
             log_each[j, at] = log_q
             for k, other in enumerate(self.components):
                 if k != j:
                     log_each[k, at] = self._ask(other, items)
-        return Batch(take(concatenate(parts), order), self._mix(log_each))
+        return take(concatenate(parts), order), log_each
 
     def log_prob(self, items: Items) -> Array:
         """Return the log of the weighted sum of the components' probabilities."""
-        return self._mix(np.array([self._ask(c, items) for c in self.components]))
+        return self.mixed(np.array([self._ask(c, items) for c in self.components]))
 
     def _ask(self, component: Proposal, items: Items) -> Array:
         return check_log_scores(component.log_prob(items), items, name_of(component), "log q")
 
-    def _mix(self, log_each: Array) -> Array:
+    def mixed(self, log_each: Array) -> Array:
+        """Return log q(x) from the log-probabilities under each component, in rows."""
         mixed: Array = np.logaddexp.reduce(log_each + np.log(self.weights)[:, None], axis=0)
         return mixed
 

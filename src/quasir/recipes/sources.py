@@ -28,6 +28,7 @@ class Sources:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.models: dict[tuple[Any, ...], Any] = {}
+        self.varied: dict[tuple[Any, ...], Any] = {}
 
     def make(self, source: Source) -> Any:
         """Return what a source names: something with `sample` and `log_prob`."""
@@ -82,7 +83,10 @@ class Sources:
         key = (name, *weights.values())
         if key not in self.models:
             self.models[key] = text.CausalLM(name, max_tokens=self.recipe.max_tokens, **weights)
-        return self.models[key].varied(**warp)
+        ways = (*key, *warp.values())
+        if ways not in self.varied:
+            self.varied[ways] = self.models[key].varied(**warp)
+        return self.varied[ways]
 
     def identities(self) -> list[dict[str, str | None]]:
         """Return, for each model, what tells it from others: names, revision, hashes."""

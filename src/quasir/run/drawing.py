@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from quasir.blocks import BLOCK
-from quasir.draws import Draws, draw_pieces
+from quasir.drawing import draw_pieces
+from quasir.draws import Draws
 from quasir.engines.work import Engine, Task, Work
 from quasir.errors import StoreError
 from quasir.progress import Progress, Report, progress_of

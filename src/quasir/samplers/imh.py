@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quasir.blocks import root_seed
-from quasir.draws import Draws, draw_blocks
+from quasir.drawing import draw_blocks
+from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.levels import check_count, number
 from quasir.progress import Progress, progress_of

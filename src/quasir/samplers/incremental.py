@@ -8,7 +8,8 @@ import numpy as np
 
 from quasir.blocks import BLOCK, root_seed
 from quasir.certificate import level_text
-from quasir.draws import Draws, draw_blocks
+from quasir.drawing import draw_blocks
+from quasir.draws import Draws
 from quasir.levels import as_rate, check_count
 from quasir.progress import Progress, progress_of
 from quasir.samplers.collect import out_of_budget, warn_if_hopeless

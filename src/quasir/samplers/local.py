@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.blocks import BLOCK, root_seed, walk_rng
-from quasir.draws import Draws, draw_blocks
+from quasir.drawing import draw_blocks
+from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.items import take
 from quasir.progress import Report

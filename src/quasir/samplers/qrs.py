@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from quasir.blocks import root_seed
-from quasir.draws import Draws, draw_blocks
+from quasir.drawing import draw_blocks
+from quasir.draws import Draws
 from quasir.items import as_items
 from quasir.levels import as_log_beta, check_count
 from quasir.progress import Progress, progress_of

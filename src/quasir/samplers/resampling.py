@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from quasir.blocks import root_seed, walk_rng
-from quasir.draws import Draws, draw
+from quasir.drawing import draw
+from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.levels import check_count
 from quasir.progress import Progress

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from quasir.draws import Draws, draw
+from quasir.drawing import draw
+from quasir.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.scoring import score
 from quasir.target import Product

@@ -1,0 +1,171 @@
+"""Drawing: propose items from q, score them under P, block by block."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quasir.blocks import BLOCK, block_log_u, block_rng, root_seed
+from quasir.draws import Draws, joined
+from quasir.items import concatenate, take
+from quasir.levels import check_count
+from quasir.progress import Progress, progress_of
+from quasir.proposals.mixture import Mixture
+from quasir.scoring import check_log_scores, propose, score
+from quasir.target import Product
+from quasir.typing import Array, Batch, Proposal, Seed, Target
+
+if TYPE_CHECKING:
+    from quasir.engines import Engine
+
+__all__ = ["AT_ONCE", "draw", "draw_blocks", "draw_pieces"]
+
+AT_ONCE = 64
+"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+WORTH_A_REPORT = 1.0
+"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
+
+CUT_SUPPORT = (
+    "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
+    "there, TVD cannot fall below that mass, KL is infinite, and no draw shows it. Mix in a "
+    "proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+)
+"""What must be said of a proposal whose `truncates` is true."""
+
+
+def draw(
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: Seed = None,
+    batch_size: int | None = None,
+    progress: Progress = False,
+    engine: Engine | None = None,
+) -> Draws:
+    """Propose n items from q and score them under P.
+
+    Parameters
+    ----------
+    target : Target
+        P: has ``log_score(items)``, or is a callable that does the same.
+    proposal : Proposal
+        q: has ``sample(n, rng)`` and ``log_prob(items)``.
+    n : int
+        How many draws.
+    seed : int, numpy Generator or None
+        Draw i depends on (seed, i) only.
+    batch_size : int, optional
+        How many items the target scores at once; changes no draw.
+    progress : bool or callable
+        True shows a line on stderr; a callable is called with (done, n, proposed).
+    engine : Engine, optional
+        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> import quasir as qr
+    >>> draws = qr.draw(qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10)),
+    ...                 1000, seed=0)
+    >>> len(draws.accepted(beta=2)) > len(draws.accepted(beta=3))
+    True
+    """
+    check_count("n", n)
+    if batch_size is not None:
+        check_count("batch_size", batch_size)
+    root, parts = root_seed(seed), []
+    report = progress_of(progress, "drawn")
+    if engine is not None:
+        from quasir.engines.work import draw_by
+
+        return draw_by(engine, target, proposal, n, root, batch_size, report)
+    done = 0
+    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
+        parts.append(piece)
+        done += len(piece)
+        report(done, n, done)
+    return Draws.concatenate(parts)
+
+
+def draw_pieces(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    block: int,
+    stop: int,
+    batch_size: int | None = None,
+) -> Iterator[Draws]:
+    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    at_once = 1
+    while block * BLOCK < stop:
+        start = time.perf_counter()
+        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
+        block += at_once
+        if time.perf_counter() - start < WORTH_A_REPORT / 4:
+            at_once = min(4 * at_once, AT_ONCE)
+
+
+def draw_blocks(
+    target: Target,
+    proposal: Proposal,
+    seed: int,
+    first: int,
+    blocks: int,
+    stop: int | None = None,
+    batch_size: int | None = None,
+) -> Draws:
+    """Return the draws of blocks first, first + 1, ..., none at or past draw number `stop`."""
+    last = first + blocks if stop is None else min(first + blocks, -(-stop // BLOCK))
+    base = target.base if isinstance(target, Product) else None
+    known = []
+    batches = []
+    for block in range(first, last):
+        n = BLOCK if stop is None else min(BLOCK, stop - block * BLOCK)
+        batch, log_base = _propose(proposal, n, block_rng(seed, block), base)
+        batches.append(batch)
+        known.append(log_base)
+    items = concatenate([batch.items for batch in batches])
+    log_q = np.concatenate([batch.log_q for batch in batches])
+    log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
+    log_u = log_u[: len(log_q)]
+    truncated = getattr(proposal, "truncates", False) and proposal is not base
+    doubts = (CUT_SUPPORT,) if truncated else ()
+    if not isinstance(target, Product):
+        log_p = score(target, items, batch_size)
+        return Draws(log_p, log_q, log_u, items, seed=seed, doubts=doubts)
+    scores = target.scores(items, log_base=joined(known), batch_size=batch_size)
+    return Draws(
+        check_log_scores(scores.log_p, items, repr(target)),
+        log_q,
+        log_u,
+        items,
+        scores.log_base,
+        scores.features,
+        seed,
+        scores.spared,
+        doubts,
+    )
+
+
+def _propose(
+    proposal: Proposal, n: int, rng: np.random.Generator, base: Any
+) -> tuple[Batch, Array | None]:
+    """Draw n items, and return their log a(x) too where drawing them has found it.
+
+    It has for what is drawn from the base itself, and for a mixture that the base is a part of.
+    """
+    # A short block is a whole one, cut, unless the proposal vouches for its prefix.
+    asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
+    log_base = None
+    if isinstance(proposal, Mixture) and any(part is base for part in proposal.components):
+        items, log_each = proposal.sample_each(asked, rng)
+        batch = Batch(items, proposal.mixed(log_each))
+        log_base = log_each[[part is base for part in proposal.components].index(True), :n]
+    else:
+        batch = propose(proposal, asked, rng)
+    if n < asked:
+        batch = Batch(take(batch.items, np.arange(n)), batch.log_q[:n])
+    return batch, batch.log_q if proposal is base else log_base
