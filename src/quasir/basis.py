@@ -64,8 +64,8 @@ class Columns:
     has_base : bool
         Whether log_base was known; the last column is then the base's.
     low, high : list of arrays (N,)
-        What is summed over L and over H. They are one array for a feature; for the base
-        log P/a - log M and log q/a.
+        What is summed over L and over H. They are one array for a feature, of booleans or
+        float64; for the base log P/a - log M and log q/a.
     low_shift, high_shift : array (K,)
         What was taken off each column: one far from 0 would lose digits in its variance.
     """
@@ -84,9 +84,10 @@ class Columns:
         means, spreads = [], []
         for column, shift in zip(self.high, self.high_shift, strict=True):
             mean = float(column.mean())
-            rest = column - mean
             means.append(mean + shift)
-            spreads.append(float(rest @ rest))
+            # Not by a dot product: the threads of a matrix library would wait for the next one.
+            variance = mean * (1 - mean) if column.dtype == bool else float(column.var())
+            spreads.append(variance * len(column))
         return np.array(means), np.array(spreads)
 
 
@@ -103,7 +104,7 @@ def columns_of(
     low: list[Array] = []
     boolean, shifts = [], []
     for values in (features or {}).values():
-        column = np.asarray(values, np.float64)
+        column = values if values.dtype == bool else np.asarray(values, np.float64)
         seen = column if everything else column[possible]
         # Most that are not show it soon.
         is_boolean = values.dtype == bool or all(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,8 @@ normal log ratio that is about (z^2/1024)^2 z standard deviations out, 1 in 10,0
 """
 MOST_MERGED = 2**14
 """Bins after merging; when there are more the width is doubled."""
-DENSE = (2**15, 2**18)
-"""Places of the arrays that bins are first counted in."""
-CHUNK = 2**14
-"""Draws that are binned at once, so that they stay in cache."""
+PLACES = ((2**16, np.uint16), (2**32, np.uint32))
+"""Places that the span of the ratios is first cut into, and the type that counts them."""
 FINEST = 20
 """No width is below 2^-20: a millionth."""
 
@@ -103,31 +102,26 @@ class Bins:
                 np.empty((0, k, 3)),
                 np.empty((0, k, 2)),
             )
-        held, fineness = _held(log_w, fineness)
-        first = int(held[0])
-        # Bins without a draw are left out at once where they are many, and else at the end.
-        sparse = held[-1] - first > 4 * len(held)
-        size = len(held) if sparse else int(held[-1]) - first + 1
-        made = np.zeros((6 + 5 * k, size))
-        for start in range(0, len(log_w), CHUNK):
-            some = slice(start, start + CHUNK)
-            edge = np.ceil(log_w[some] * 2.0**fineness)
-            index = edge.astype(np.int64)
-            place = np.searchsorted(held, index) if sparse else index - first
-            d = log_w[some] - edge * 2.0**-fineness
-            e = np.exp(d)
-            ed = e * d
-            made[0] += np.bincount(place, minlength=size)
-            terms = [e, e * e, -ed, -e * ed, ed * ed]
-            for f, g in zip(low_columns, high_columns, strict=True):
-                ef, h = e * f[some], g[some]
-                terms += [ef, e * ef, ef * ef, h, h * h]
-            for row, term in zip(made[1:], terms, strict=True):
-                row += np.bincount(place, term, size)
-        if not sparse:
-            made = made[:, held - first]
-        columns = made[6:].T.reshape(len(held), k, 5)
-        return cls(fineness, held, made[0], made[1:6].T, columns[:, :, :3], columns[:, :, 3:])
+        order, held, starts, fineness = _ordered(log_w, fineness)
+        count = np.diff(starts, append=len(order))
+
+        def summed(*terms: Array) -> Array:
+            return np.stack([np.add.reduceat(term, starts) for term in terms], axis=1)
+
+        d = log_w[order] - np.repeat(held * 2.0**-fineness, count)
+        e = np.exp(d)
+        ed = e * d
+        sums = summed(e, e * e, -ed, -e * ed, ed * ed)
+        columns = np.empty((len(held), k, 5))
+        for j, (f, g) in enumerate(zip(low_columns, high_columns, strict=True)):
+            low = f[order].astype(np.float64, copy=False)
+            ef = e * low
+            if f.dtype == bool and g is f:  # its square is itself
+                columns[:, j] = summed(ef, e * ef, low)[:, [0, 1, 1, 2, 2]]
+            else:
+                high = low if g is f else g[order]
+                columns[:, j] = summed(ef, e * ef, ef * ef, high, high * high)
+        return cls(fineness, held, count.astype(float), sums, columns[:, :, :3], columns[:, :, 3:])
 
     def above(self, count: int) -> float:
         """Return the highest edge with at least `count` draws above it; -inf where none has."""
@@ -185,28 +179,41 @@ class Bins:
     def _joined(cls, fineness: int, index: NDArray[np.int64], columns: Sequence[Array]) -> Bins:
         """Add up neighbours of the same index."""
         if len(index):
-            starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+            starts = _changes(index)
             index = index[starts]
             columns = [np.add.reduceat(column, starts, axis=0) for column in columns]
         return cls(fineness, index, *columns)
 
 
-def _held(log_w: Array, fineness: int | None) -> tuple[NDArray[np.int64], int]:
-    """Return the bins that hold a draw, and the fineness."""
+def _ordered(
+    log_w: Array, fineness: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.intp], int]:
+    """Return the draws' order by bins, the bins that hold one, where each begins, the fineness."""
     if fineness is not None or len(log_w) <= MOST_BINS:
         finest = FINEST if fineness is None else fineness
-        return np.unique(np.ceil(log_w * 2.0**finest).astype(np.int64)), finest
+        place = np.ceil(log_w * 2.0**finest).astype(np.int64)
+        order = np.argsort(place)
+        starts = _changes(place[order])
+        return order, place[order[starts]], starts, finest
     lowest = float(log_w.min())
     span = max(float(log_w.max()) - lowest, 2.0**-FINEST)
-    # A short array to count in is quick; the long one is for ratios that leave most places empty.
-    for places in DENSE:
+    # Sixteen bits are sorted by counting; more are for ratios that leave most places empty.
+    for places, kind in PLACES:
         finest = min(FINEST, math.floor(math.log2((places - 2) / span)))
         first = math.ceil(lowest * 2.0**finest)
-        place = np.ceil(log_w * 2.0**finest).astype(np.int64) - first
-        held: NDArray[np.int64] = np.flatnonzero(np.bincount(place)) + first
-        if len(held) > MOST_BINS or finest == FINEST:
+        place = (np.ceil(log_w * 2.0**finest) - first).astype(kind)
+        order = np.argsort(place, kind="stable")
+        starts = _changes(place[order])
+        if len(starts) > MOST_BINS or finest == FINEST:
             break
+    held = place[order[starts]].astype(np.int64) + first
     while len(held) > MOST_BINS:
         held, finest = -((-held) >> 1), finest - 1
-        held = held[np.flatnonzero(np.diff(held, prepend=held[0] - 1))]
-    return held, finest
+        new = _changes(held)
+        held, starts = held[new], starts[new]
+    return order, held, starts, finest
+
+
+def _changes(ascending: NDArray[Any]) -> NDArray[np.intp]:
+    """Return where a value comes for the first time."""
+    return np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))

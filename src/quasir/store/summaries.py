@@ -12,10 +12,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ __all__ = ["shard_summary", "summarise", "summary_path"]
 
 FORMAT = 1
 MERGED_AT_ONCE = 16
-READERS = 2
-"""Threads that read ahead: binning a shard takes longer than reading one."""
+WORKERS = min(4, os.cpu_count() or 1)
+"""Threads that make summaries, each in the memory of one shard."""
 
 
 def summarise(store: Store, *, keep: bool = True, progress: Progress = False) -> Summary:
@@ -89,21 +90,20 @@ def _merged(
 
 
 def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
-    """Yield the summaries in order; shards are read ahead by threads.
+    """Yield the summaries in order; shards are read and binned by threads.
 
-    Reading lets go of the interpreter. Binning does not, and is done here: two threads that bin
-    take three times as long as one after the other.
+    Both let go of the interpreter most of the time.
     """
-    with ThreadPoolExecutor(READERS) as pool:
-        under_way: deque[tuple[int, Future[Summary | Scores | None]]] = deque()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        under_way: deque[tuple[int, Future[Summary | None]]] = deque()
         for number in store.numbers():
-            task = pool.submit(_found, store, number, more.get(number))
+            task = pool.submit(shard_summary, store, number, keep, more.get(number))
             under_way.append((number, task))
-            if len(under_way) > 2 * READERS:
+            if len(under_way) > 2 * WORKERS:
                 first, future = under_way.popleft()
-                yield first, _whole(future.result(), store, first, keep, more.get(first))
+                yield first, future.result()
         for first, future in under_way:
-            yield first, _whole(future.result(), store, first, keep, more.get(first))
+            yield first, future.result()
 
 
 def summary_path(store: Store, number: int) -> Path:
@@ -118,24 +118,33 @@ def shard_summary(
 
     `largest` is how many of the largest ratios it must have, where that is more than usual.
     """
-    return _whole(_found(store, number, largest), store, number, keep, largest)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The numbers of a shard, and what its file was when they were read."""
-
-    columns: dict[str, NDArray[Any]]
-    identity: list[int]
-
-
-def _found(store: Store, number: int, largest: int | None) -> Summary | Scores | None:
-    """Return the summary that is there, or what one is made of; None if the shard is damaged."""
     there = _read(store, number)
     if there is not None and (
         largest is None or there.whole_above == -np.inf or there.often.sum() >= largest
     ):
         return there
+    read = _scores(store, number)
+    if read is None:
+        return None
+    columns, identity = read
+    features = {
+        name.removeprefix(shards.FEATURE): column
+        for name, column in columns.items()
+        if name.startswith(shards.FEATURE)
+    }
+    summary = Summary.of(
+        columns["log_p"], columns["log_q"], columns.get("log_base"), features, largest
+    )
+    if keep:
+        # A run that may only be read is estimated all the same.
+        with contextlib.suppress(PermissionError):
+            sha256 = store.shards[number].sha256
+            _write(summary, summary_path(store, number), sha256, identity)
+    return summary
+
+
+def _scores(store: Store, number: int) -> tuple[dict[str, NDArray[Any]], list[int]] | None:
+    """Return the numbers of a shard, and what its file was when they were read; None if damaged."""
     place, name, entry = store.place, shard_name(number), store.shards[number]
     try:
         identity = place.identity(name)
@@ -153,33 +162,7 @@ def _found(store: Store, number: int, largest: int | None) -> Summary | Scores |
         table = file.read([name for name in names if name != "log_u"], use_threads=False)
     except (OSError, pa.ArrowException):
         return None
-    return Scores({name: table[name].to_numpy() for name in table.column_names}, identity)
-
-
-def _whole(
-    found: Summary | Scores | None, store: Store, number: int, keep: bool, largest: int | None
-) -> Summary | None:
-    """Return the summary, made and kept where it was not there."""
-    if not isinstance(found, Scores):
-        return found
-    columns = found.columns
-    summary = Summary.of(
-        columns["log_p"],
-        columns["log_q"],
-        columns.get("log_base"),
-        {
-            name.removeprefix(shards.FEATURE): column
-            for name, column in columns.items()
-            if name.startswith(shards.FEATURE)
-        },
-        largest,
-    )
-    if keep:
-        # A run that may only be read is estimated all the same.
-        with contextlib.suppress(PermissionError):
-            sha256 = store.shards[number].sha256
-            _write(summary, summary_path(store, number), sha256, found.identity)
-    return summary
+    return {name: table[name].to_numpy() for name in table.column_names}, identity
 
 
 def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> None:
