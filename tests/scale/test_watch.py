@@ -8,7 +8,7 @@ import pytest
 
 import quasir as qr
 from quasir.cli.watch import as_text, reached
-from quasir.run.drawing import draw_into
+from quasir.run.drawing import _Workers, draw_into
 from quasir.run.watching import Precision, Watcher, speed_of
 from quasir.store import Store
 from quasir.store.shards import Shard
@@ -150,3 +150,12 @@ def test_a_watch_ends_with_the_process_that_draws(tmp_path):
     _, err = quasir("watch", run, "--every", 0.1, "--until", "tvd_se=1e-9")
     assert "no process draws any more" in err
     assert stop_asked(run) is None
+
+
+def test_a_worker_that_has_stopped_is_not_counted():
+    workers = _Workers()
+    assert workers.after("a", 1) == {"workers": 1, "machines": 1}
+    assert [workers.after("b", 2 + i % 2)["workers"] for i in range(2)] == [2, 3]
+    counted = [workers.after("b", 2 + i % 2) for i in range(12)]
+    assert counted[0] == {"workers": 3, "machines": 2}
+    assert counted[-1] == {"workers": 2, "machines": 1}

@@ -85,15 +85,13 @@ def draw_into(
             store.place.address,
         )
         done = engine.map(work, tasks, lambda: stop_asked(store.folder), here)
-    workers: set[tuple[str, int]] = set()
+    workers = _Workers()
     try:
         for (number, size), written in done:
             _see(store.place, number, written)
-            workers.add((written.machine, written.process))
+            store.facts |= workers.after(written.machine, written.process)
             if written.doubts and not store.shards:
                 store.facts["doubts"] = list(written.doubts)
-            machines = len({machine for machine, _ in workers})
-            store.facts |= {"workers": len(workers), "machines": machines}
             store.record(number, written.shard)
             tally.finish(size)
     finally:
@@ -104,6 +102,22 @@ def draw_into(
         store.write_manifest()
     clear_stop(store.folder)
     return tally.done
+
+
+class _Workers:
+    """Who draws: all who have written one of the last shards, four for each of them."""
+
+    def __init__(self) -> None:
+        self.shards = 0
+        self.last: dict[tuple[str, int], int] = {}
+
+    def after(self, machine: str, process: int) -> dict[str, int]:
+        """Return how many workers and machines there are, after a shard of one of them."""
+        self.shards += 1
+        self.last[machine, process] = self.shards
+        gone = self.shards - 4 * len(self.last)
+        self.last = {worker: at for worker, at in self.last.items() if at > gone}
+        return {"workers": len(self.last), "machines": len({name for name, _ in self.last})}
 
 
 class _Tally:
