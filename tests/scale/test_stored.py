@@ -103,8 +103,8 @@ def test_none_is_accepted(tmp_path):
 def test_memory_is_that_of_a_shard(tmp_path):
     """The memory is that of the shards and summaries in hand, not of all draws."""
     peaks = []
-    for n in (200_000, 1_000_000):
-        store = Store.create(tmp_path / str(n), seed=0, blocks_a_shard=64)
+    for n in (400_000, 2_000_000):  # 25 shards and 123, both more than are merged at once
+        store = Store.create(tmp_path / str(n), seed=0, blocks_a_shard=16)
         rng = np.random.default_rng(0)
         draws = qr.Draws.from_arrays(rng.normal(size=n), np.zeros(n), items=np.arange(n))
         for number in store.missing(n):
