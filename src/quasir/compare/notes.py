@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from quasir.compare.comparison import Comparison, Row
@@ -104,6 +105,13 @@ def _unknown(found: Comparison) -> Iterator[str]:
         yield (
             f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
             "those draws; they are at most this, by the largest of the runs' 95 % bounds."
+        )
+    unbounded = [row for row in found.rows if math.isinf(row.cells["kl"].high)]
+    if unbounded:
+        at = dict.fromkeys(f"{row.method} at {row.cost.rate:.4g}" for row in unbounded)
+        yield (
+            f"KL of {', '.join(at)} is unknown in some runs: nothing bounds what a text that was "
+            "not drawn may add to it at beta = 0."
         )
 
 
