@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
+from quasir.samplers.edits import MASK
 
 TUNED = {"scientists": "science", "sports": "sports", "female": "female"}
 
@@ -48,3 +49,26 @@ def test_the_tuned_proposals_are_at_most_10_mb_with_a_card():
     folders = [qr.text.loading.BUILT_IN[f"quasir/biographies-{wish}"] for wish in TUNED]
     assert sum(file.stat().st_size for path in folders for file in path.iterdir()) <= 10e6
     assert all("AR at TVD 0.1" in (path / "README.md").read_text() for path in folders)
+
+
+def test_the_masked_model_edits_texts_of_the_base():
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=24, device="cpu")
+    masked = qr.text.MaskedLM("quasir/biographies-masked", base=base, device="cpu")
+    rng = np.random.default_rng(0)
+    texts = [t for t in masked.encode(base.sample(200, rng).items) if len(t) > 8]
+    at = np.array([int(rng.integers(len(text))) for text in texts])
+    asked = [(*text[:i], MASK, *text[i + 1 :]) for text, i in zip(texts, at, strict=True)]
+    log_probs = masked.log_token_probs(asked, at)
+    hidden = np.array([text[i] for text, i in zip(texts, at, strict=True)])
+    rows = np.arange(len(texts))
+    # What stood there is told from what stood in another text by its surroundings.
+    found, other = log_probs[rows, hidden], log_probs[rows, np.roll(hidden, 1)]
+    assert found.mean() > other.mean() + 2
+    samples = qr.RWMH(base * qr.features.female, base, masked, reset=4).sample(8, seed=0)
+    assert qr.features.female(samples.items).all()
+
+
+def test_the_masked_model_is_at_most_6_mb_and_safetensors_alone():
+    folder = qr.text.loading.BUILT_IN["quasir/biographies-masked"]
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 6e6
+    assert {file.suffix for file in folder.iterdir()} <= {".safetensors", ".json", ".md"}
