@@ -174,25 +174,20 @@ def compare(
         for name in names
         if share.n
     ]
-    report, done = progress_of(progress, "samples measured"), 0
-    total = sum(size * share.runs for share, _, size in tasks)
+    report, done = progress_of(progress, "samples measured and steps walked"), 0
+    total = sum(_effort(*task) for task in tasks)
     rows = list(_proposal_row(pool, shares[0], n, count))
     for share, name, size in tasks:
-        before = done
+        before, done = done, done + _effort(share, name, size)
         if name in WALKS:
             assert walk is not None
-            rows.append(
-                _walk_row(
-                    pool,
-                    replace(share, n=size),
-                    name,
-                    walk,
-                    lambda found, *_, before=before: report(before + found, total, before + found),
-                )
-            )
+
+            def tell(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
+                report(min(before + steps, end), total, min(before + steps, end))
+
+            rows.append(_walk_row(pool, replace(share, n=size), name, walk, tell))
         else:
             rows.append(_row(pool, share, name, count))
-        done += size * share.runs
         report(done, total, done)
     return Comparison(
         rows,
@@ -267,6 +262,16 @@ def _row(pool: Draws, share: Share, name: str, count: Counter | None) -> Row:
         kept = METHODS[name].keep(stretch, share.n, share.cost, seed)
         measured.append(_measured(stretch, kept, count))
     return _gather(name, share.cost, share.n, measured)
+
+
+def _effort(share: Share, name: str, n: int) -> int:
+    """Return what a row takes: steps of a walk, which are dear, and samples of the others."""
+    if name not in WALKS:
+        return share.runs * n
+    steps = (
+        n * share.cost.chain if name == "rwmh-reset" else share.cost.burn_in + n * share.cost.steps
+    )
+    return share.runs * steps
 
 
 def _walk_row(pool: Draws, share: Share, name: str, walk: Walk, report: Report) -> Row:

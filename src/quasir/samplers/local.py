@@ -207,6 +207,7 @@ class Local:
                 if budget is not None and self.proposals + left > budget:
                     raise _OutOfBudget
                 if step % STEPS_AT_ONCE == 0:
+                    report(len(found), n, self.proposals)
                     shape = STEPS_AT_ONCE, self.uniforms
                     ahead = np.stack([rng.random(shape) for rng in generators[:left]])
                 numbers = ahead[:, step % STEPS_AT_ONCE]
