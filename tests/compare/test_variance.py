@@ -72,6 +72,9 @@ def test_draws_lie_above_every_beta():
     for pool in (poissons(20_000), letters(20_000)):
         for level in betas_of(pool, 10):
             assert (pool.log_ratio > level).sum() >= ABOVE * 10
+    smooth = np.random.default_rng(0).normal(size=20_000)
+    levels = betas_of(qr.Draws.from_arrays(smooth, np.zeros(20_000)), 10)
+    assert (smooth > levels[-1]).sum() == ABOVE * 10
 
 
 def test_few_draws_with_large_ratios_have_betas_too():

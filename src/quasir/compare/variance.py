@@ -147,9 +147,12 @@ def betas_of(pool: Draws, runs: int) -> Array:
     ratios = np.sort(pool.log_ratio)
     ratios = ratios[ratios > -np.inf]
     for above in (ABOVE * runs, runs, 1):
-        top = float(ratios[-min(above, len(ratios))]) if len(ratios) else first
+        top = ratios[-min(above, len(ratios))] if len(ratios) else first
+        # Above the next lower ratio lie so many draws; where it is too low, below the top itself.
+        lower = ratios[(ratios < top) & (ratios > first)]
+        if len(lower):
+            return np.linspace(first, lower[-1], BETAS)
         if top > first:
-            # The last is left out: there, the largest ratios may all be equal to it, none above.
             return np.linspace(first, top, BETAS + 1)[:-1]
     # All ratios are equal: every p_beta is p, and beta moves AR alone.
     return np.linspace(first, first + (BETAS - 1) * math.log(2), BETAS)
