@@ -222,15 +222,27 @@ def doubts_about(e: Evidence) -> list[str]:
     if e.ess < MIN_ESS:
         doubts.append(
             f"The {e.n:,} draws are worth only {e.ess:.3g} from the target (ESS below {MIN_ESS}): "
-            f"draw about {MIN_ESS / max(e.ess, 1):.0f} times as many, or use a better proposal."
+            f"draw about {_factor(MIN_ESS / max(e.ess, 1))} times as many, or use a better "
+            "proposal."
         )
     if e.accepted < MIN_ACCEPTED:
         doubts.append(
             f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = {beta}: the "
-            f"moments are those of few samples. Draw about {MIN_ACCEPTED / e.accepted:.0f} times "
-            "as many, or choose a smaller beta."
+            f"moments are those of few samples. Draw about {_factor(MIN_ACCEPTED / e.accepted)} "
+            "times as many, or choose a smaller beta."
         )
     return doubts
+
+
+def _factor(ratio: float) -> str:
+    """Return how many times as many, rounded up to a tenth where that matters.
+
+    Examples
+    --------
+    >>> _factor(1.04), _factor(2.0), _factor(12.4)
+    ('1.1', '2', '12')
+    """
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{math.ceil(10 * ratio) / 10:g}"
 
 
 def level_text(log_x: float) -> str:
