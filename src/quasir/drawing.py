@@ -159,13 +159,14 @@ def _propose(
     """
     # A short block is a whole one, cut, unless the proposal vouches for its prefix.
     asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
-    log_base = None
-    if isinstance(proposal, Mixture) and any(part is base for part in proposal.components):
+    parts = proposal.components if isinstance(proposal, Mixture) else []
+    own = [j for j, part in enumerate(parts) if part is base]
+    if isinstance(proposal, Mixture) and own:
         items, log_each = proposal.sample_each(asked, rng)
-        batch = Batch(items, proposal.mixed(log_each))
-        log_base = log_each[[part is base for part in proposal.components].index(True), :n]
+        log_q, log_base = proposal.mixed(log_each), log_each[own[0]]
     else:
-        batch = propose(proposal, asked, rng)
+        items, log_q = propose(proposal, asked, rng)
+        log_base = log_q if proposal is base else None
     if n < asked:
-        batch = Batch(take(batch.items, np.arange(n)), batch.log_q[:n])
-    return batch, batch.log_q if proposal is base else log_base
+        items = take(items, np.arange(n))
+    return Batch(items, log_q[:n]), None if log_base is None else log_base[:n]

@@ -11,7 +11,7 @@ def keep_freed_memory() -> None:
     """Tell glibc, where there is one, to hand freed memory out again; for a process of our own.
 
     Large arrays are otherwise mapped anew each time, and zeroing their pages takes time: 30 % of a
-    training step of the built-in model, and 60 % of binning a shard of draws.
+    training step of the built-in model, and more than half of binning a shard of draws.
     """
     trim_threshold, mmap_max = -1, -4
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
