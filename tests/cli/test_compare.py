@@ -266,12 +266,13 @@ def test_an_editor_of_other_tokens_edits_the_text(tiny):
     run = tiny / "other-run"
     out, err = quasir(
         *("compare", tiny / "r.yaml", "--out", run, "--editor", tiny / "other"),
-        *("--samplers", "rwmh,rwmh-reset", "--rates", "0.2", "-n", 12, "--walk-n", 7),
+        *("--samplers", "rwmh,rwmh-reset", "--rates", "0.2", "-n", 12, "--walk-steps", 60),
         *("--runs", 3, "--burn-in", 5, "--json"),
     )
     assert "has other tokens than the base" in err
     walks = json.loads(out)["rows"][1:]
-    assert [row["n"] for row in walks] == [7, 7]
+    # 20 steps a run: a burn-in of 5, then 5 a sample; 2 where three are spent on the wait.
+    assert [row["n"] for row in walks] == [3, 10]
     for row in walks:
         assert row["moment:b"] == 1.0
         assert row["ppl"] > 1

@@ -225,20 +225,39 @@ def test_random_walks_are_handed_what_they_need():
         n=30,
         runs=3,
         walk=walk,
-        walk_n=20,
+        walk_steps=3600,
         progress=lambda done, total, _: told.append((done, total)),
     )
     assert [call[:4] for call in asked] == [
+        # (3600/3 - 1000)/10 samples; the others take less than they may.
         ("rwmh", 10, 20, 3),
-        ("rwmh-reset", 10, 20, 3),
-        ("rwmh", 2, 20, 3),
-        ("rwmh-reset", 2, 20, 3),
+        ("rwmh-reset", 10, 30, 3),
+        ("rwmh", 2, 30, 3),
+        ("rwmh-reset", 2, 30, 3),
     ]
     assert len({call[4] for call in asked}) == 4
     row = row_of(found, "rwmh", 0.5)
     assert row.cells["ppl"].runs.mean == 3.0
-    assert (row.method, row.n, row.runs) == ("RWMH-2", 19, 3)
+    assert (row.method, row.n, row.runs) == ("RWMH-2", 29, 3)
     assert row_of(found, "qrs", 0.5).n == 30
     # 90 samples of QRS; steps of each walk, burn-in included, which tells of 7 on its way.
-    marks = (90, 97, 3690, 3697, 4290, 4380, 4387, 7500, 7507, 7620)
-    assert told == [(done, 7620) for done in marks]
+    marks = (90, 97, 3690, 3697, 4590, 4680, 4687, 7860, 7867, 8040)
+    assert told == [(done, 8040) for done in marks]
+
+
+@pytest.mark.parametrize(
+    ("walk_steps", "n"),
+    [(None, {"rwmh": 30, "rwmh-reset": 30}), (300, {"rwmh": 1, "rwmh-reset": 10})],
+)
+def test_a_budget_of_steps_gives_at_least_a_sample(walk_steps, n):
+    """The burn-in of 1,000 alone takes more than 100 steps a run."""
+    asked = {}
+
+    def walk(name, cost, n, seed, stretches, report):
+        from quasir.compare.measures import measure
+
+        asked[name] = n
+        return n, [measure(["a", "b"], {}, 7, 3.0)] * len(stretches)
+
+    compare(letters(4000), list(n), [0.1], n=30, runs=3, walk=walk, walk_steps=walk_steps)
+    assert asked == n

@@ -49,9 +49,12 @@ def compare(
             help="Masked language model that rwmh edits texts by: built in, a folder, or a hub id.",
         ),
     ] = None,
-    walk_n: Annotated[
+    walk_steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Samples of a run of rwmh and rwmh-reset, if fewer than -n."),
+        typer.Option(
+            min=1,
+            help="Most edits for rwmh, and for rwmh-reset, at a rate; fewer samples of them then.",
+        ),
     ] = None,
     draws: Draws = None,
     out: Out = None,
@@ -88,7 +91,7 @@ def compare(
                 burn_in=burn_in,
                 recipe=read if run is None else run.recipe,
                 walk=walk,
-                walk_n=walk_n,
+                walk_steps=walk_steps,
                 progress=bar,
             )
         spread = variance(pool)

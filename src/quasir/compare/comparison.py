@@ -117,7 +117,7 @@ def compare(
     burn_in: int = 1000,
     recipe: Recipe | None = None,
     walk: Walk | None = None,
-    walk_n: int | None = None,
+    walk_steps: int | None = None,
     progress: Progress = False,
 ) -> Comparison:
     """Run samplers over disjoint stretches of stored draws, and measure what they keep.
@@ -137,8 +137,9 @@ def compare(
         Tells which means are wanted, and how to count tokens for the perplexity.
     walk : callable, optional
         Runs random walks, whose edits no stored draws can stand for; see `quasir.compare.walks`.
-    walk_n : int, optional
-        Samples of a run of a random walk, where they are to be fewer: each step asks the models.
+    walk_steps : int, optional
+        Most steps of all runs of a random walk at a rate, since each asks the models: its runs have
+        as many samples as these give, and at least one.
     progress : bool or callable
 
     Examples
@@ -156,8 +157,8 @@ def compare(
     """
     check_count("n", n)
     check_count("runs", runs)
-    if walk_n is not None:
-        check_count("walk_n", walk_n)
+    if walk_steps is not None:
+        check_count("walk_steps", walk_steps)
     names = _checked(samplers, walk)
     possible = float((pool.log_p > -np.inf).mean())
     costs = _costs(rates, burn_in, possible)
@@ -169,7 +170,7 @@ def compare(
     shares = plan(pool, costs, names, n, runs)
     count, no_ppl = token_counter(recipe, pool.items)
     tasks = [
-        (share, name, min(share.n, walk_n) if walk_n and name in WALKS else share.n)
+        (share, name, min(share.n, _affords(walk_steps, share, name)))
         for share in shares
         for name in names
         if share.n
@@ -268,10 +269,21 @@ def _effort(share: Share, name: str, n: int) -> int:
     """Return what a row takes: steps of a walk, which are dear, and samples of the others."""
     if name not in WALKS:
         return share.runs * n
-    steps = (
-        n * share.cost.chain if name == "rwmh-reset" else share.cost.burn_in + n * share.cost.steps
-    )
-    return share.runs * steps
+    burn_in, each = _steps(share.cost, name)
+    return share.runs * (burn_in + n * each)
+
+
+def _affords(steps: int | None, share: Share, name: str) -> int:
+    """Return how many samples of a run a budget of steps gives to a walk."""
+    if steps is None or name not in WALKS:
+        return share.n
+    burn_in, each = _steps(share.cost, name)
+    return max(1, (steps // share.runs - burn_in) // each)
+
+
+def _steps(cost: Cost, name: str) -> tuple[int, int]:
+    """Return the steps that a run of a walk makes before its first sample, and for each."""
+    return (0, cost.chain) if name == "rwmh-reset" else (cost.burn_in, cost.steps)
 
 
 def _walk_row(pool: Draws, share: Share, name: str, walk: Walk, report: Report) -> Row:
