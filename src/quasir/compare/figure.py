@@ -59,8 +59,10 @@ def plot_comparison(found: Comparison) -> Figure:
         ax.set_xlabel("Samples per proposal")
         ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.25)
-        # Bars may reach below 0, where nothing can be.
-        ax.set_ylim(bottom=max(ax.get_ylim()[0], -5.0 if scale == 100 else -np.inf))
+        # Bars may reach below 0, where nothing can be; a distance is judged by how far from 0.
+        least = -5.0 if scale == 100 else -np.inf
+        low, high = ax.get_ylim()
+        ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))
         wanted = found.wanted.get(quantity.removeprefix(MOMENT))
         if quantity.startswith(MOMENT) and wanted is not None:
             ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
