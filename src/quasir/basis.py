@@ -41,6 +41,8 @@ class Basis:
         Returns the means over all draws, those with P(x) = 0 included, by name.
     doubts : tuple of str
         What the draws themselves cannot show.
+    log_ceiling : float
+        What no log ratio exceeds, where that is known.
     """
 
     ratios: Ratios
@@ -49,7 +51,8 @@ class Basis:
     shift: Array
     has_base: bool
     means_of_q: Callable[[], dict[str, Estimate]]
-    doubts: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+    log_ceiling: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,7 @@ def basis_of(draws: Draws) -> Basis:
         # Made again where it is asked for: the columns are as large as the draws.
         lambda: means_under_q(tuple(draws.features), *columns_again().over_all(), len(draws)),
         draws.doubts,
+        draws.log_ceiling,
     )
 
 

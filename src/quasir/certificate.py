@@ -177,37 +177,8 @@ def doubts_about(e: Evidence) -> list[str]:
             f"a mass below {_no_hits(e.n):.2g} (97.5 %). Use a proposal that reaches the target's "
             "support, loosen the target, or draw more."
         ]
-    doubts = []
     k = e.tail.k
-    largest = level_text(e.tail.log_max)
-    if e.n_above == 0 and k != -math.inf:
-        how = (
-            "a generalised Pareto tail fitted to the largest ratios "
-            f"(k = {k:.2f}) gives the upper ends of their intervals"
-            if k < 1
-            else "the largest ratios' tail is too heavy to extrapolate "
-            f"(k = {k:.2f}), so no number can be given"
-            if not math.isnan(k)
-            else "too few ratios were seen to extrapolate, so no number can be given"
-        )
-        doubts.append(
-            f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
-            f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
-            f"Draw more, or choose a beta below {largest}."
-        )
-    elif e.n_above == 0:
-        doubts.append(
-            f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
-            f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
-            f"any such item that was not seen has a q-mass below {_no_hits(e.n):.2g} (97.5 %). "
-            "More draws lower that."
-        )
-    elif e.n_above < MIN_ABOVE:
-        doubts.append(
-            f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
-            "the bound rest on them, and their intervals may be too narrow. "
-            "Draw more, or choose a smaller beta."
-        )
+    doubts = _about_the_tail(e)
     if math.isnan(k):
         doubts.append(
             f"Only {e.n_possible} of {e.n:,} draws had P(x) > 0: too few to say how heavy the "
@@ -232,6 +203,48 @@ def doubts_about(e: Evidence) -> list[str]:
             "times as many, or choose a smaller beta."
         )
     return doubts
+
+
+def _about_the_tail(e: Evidence) -> list[str]:
+    """Return what is wrong with what the draws above beta say, or their absence."""
+    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
+    if e.tail.exceeds_all(e.log_beta):
+        return []
+    if e.n_above == 0 and k == -math.inf:
+        return [
+            f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
+            f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
+            f"any such item that was not seen has a q-mass below {_no_hits(e.n):.2g} (97.5 %). "
+            "More draws lower that."
+        ]
+    if e.n_above == 0:
+        if e.tail.log_ceiling < math.inf:
+            how = f"that no ratio exceeds {level_text(e.tail.log_ceiling)}"
+            how = f"{how} gives the upper ends of their intervals"
+        elif k < 1:
+            how = (
+                f"a generalised Pareto tail fitted to the largest ratios (k = {k:.2f}) gives the "
+                "upper ends of their intervals"
+            )
+        elif not math.isnan(k):
+            how = (
+                f"the largest ratios' tail is too heavy to extrapolate (k = {k:.2f}), so no number "
+                "can be given"
+            )
+        else:
+            how = "too few ratios were seen to extrapolate, so no number can be given"
+        return [
+            f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
+            f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
+            f"Draw more, or choose a beta below {largest}."
+        ]
+    if e.n_above < MIN_ABOVE:
+        return [
+            f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+            "the bound rest on them, and their intervals may be too narrow. "
+            "Draw more, or choose a smaller beta."
+        ]
+    return []
 
 
 def _factor(ratio: float) -> str:

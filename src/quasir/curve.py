@@ -135,7 +135,8 @@ class Curve:
 
         Exactly one argument is given. `acceptance_rate` takes the largest beta that accepts at
         least that share, and so has the best quality at that cost; `tvd`, `tvd_bound` and `kl`
-        take the smallest beta whose estimate is no more than that, and so the lowest cost.
+        take the smallest beta whose estimate is no more than that, and so the lowest cost. A wish
+        of 0 takes the ceiling of the ratios, if one is known: there p_beta is p, for certain.
 
         Raises
         ------
@@ -159,9 +160,16 @@ class Curve:
             found = largest_accepting(ratios, wanted)
         else:
             found = smallest_meeting(ratios, lambda b: self._evaluator.values(name, b), wanted)
+            if wanted == 0 and self.tail.log_ceiling < math.inf:
+                found = self._ceiling
         if found is None:
             raise self._unreachable(name, wanted)
         return self._at(found)
+
+    @property
+    def _ceiling(self) -> float:
+        """The first level from which on no ratio can lie above."""
+        return float(self._evaluator.ratios.snap(np.array([self.tail.log_ceiling]), np.ceil)[0])
 
     def _at(self, log_beta: float) -> Certificate:
         level = self._evaluator.ratios.snap(np.array([log_beta]))
@@ -187,6 +195,12 @@ class Curve:
         best = self._at(ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
         part: Estimate = getattr(best, name)
         more = what_it_takes(name, wanted, self.tail, best.log_z.value)
+        if self.tail.log_ceiling < math.inf:
+            rate = self._at(self._ceiling).acceptance_rate.value
+            advice += (
+                f" At beta = {level_text(self._ceiling)}, which no ratio exceeds, the samples are "
+                f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
+            )
         return Unreachable(
             f"{name} = {wanted:g} cannot be promised: it needs a beta above which fewer than "
             f"{ENOUGH_ABOVE} of {self.n:,} draws lie. The best these draws can vouch for is "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quasir.blocks import BLOCK, block_log_u, block_rng, root_seed
+from quasir.ceiling import log_ceiling
 from quasir.draws import Draws, joined
 from quasir.items import concatenate, take
 from quasir.levels import check_count
@@ -147,6 +148,7 @@ def draw_blocks(
         seed,
         scores.spared,
         doubts,
+        log_ceiling(target, proposal, scores.features),
     )
 
 

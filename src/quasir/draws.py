@@ -48,6 +48,8 @@ class Draws:
         it or from a mixture that it is a part of.
     doubts : tuple of str
         What the draws themselves cannot show, such as a support that the proposal cuts.
+    log_ceiling : float
+        What no log ratio exceeds, drawn or not (`quasir.ceiling`); infinite where none is known.
     """
 
     log_p: Array
@@ -59,6 +61,7 @@ class Draws:
     seed: int = 0
     spared: int = 0
     doubts: tuple[str, ...] = ()
+    log_ceiling: float = np.inf
 
     @classmethod
     def from_arrays(
@@ -149,6 +152,7 @@ class Draws:
             features={name: column[at] for name, column in self.features.items()},
             seed=self.seed,
             doubts=self.doubts,
+            log_ceiling=self.log_ceiling,
         )
 
     @classmethod
@@ -170,6 +174,7 @@ class Draws:
             seed=first.seed,
             spared=sum(part.spared for part in parts),
             doubts=first.doubts,
+            log_ceiling=max(part.log_ceiling for part in parts),
         )
 
     def save(self, folder: str | Path) -> None:
@@ -177,10 +182,11 @@ class Draws:
 
         Items must be texts, numbers, or plain lists and dictionaries of those.
         """
-        from quasir.store import Store, locked
+        from quasir.store import Store, facts_of, locked
 
         with locked(Path(folder)):
-            store = Store.create(folder, self.seed, doubts=list(self.doubts))
+            facts = facts_of(self.doubts, self.log_ceiling)
+            store = Store.create(folder, self.seed, **facts)
             for number in store.missing(len(self)):
                 start = number * store.shard_size
                 store.add(

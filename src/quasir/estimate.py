@@ -28,6 +28,8 @@ class Estimate:
     --------
     >>> print(Estimate(0.0035, 0.0001, 0.0033, 0.0037))
     0.0035 ± 0.0001 [0.0033, 0.0037]
+    >>> print(Estimate(0.0, 0.0, 0.0, 0.0))
+    0, for certain
     """
 
     value: Any
@@ -48,6 +50,8 @@ class Estimate:
         interval = f"[{self.low:.4g}, {self.high:.4g}]"
         if math.isnan(self.value):
             return f"unknown {interval}"
+        if self.value == self.low == self.high:
+            return f"{self.value:.4g}, for certain"
         if math.isnan(self.se):
             return f"{self.value:.4g} on these draws {interval}"
         return f"{self.value:.4g} ± {self.se:.2g} {interval}"

@@ -39,7 +39,7 @@ class Evaluator:
     def __init__(self, basis: Basis) -> None:
         self._basis, self.ratios = basis, basis.ratios
         self.n, self.names, self.doubts = basis.ratios.n, basis.names, basis.doubts
-        self.tail = fit_tail(self.ratios)
+        self.tail = fit_tail(self.ratios, basis.log_ceiling)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
 
     @property

@@ -11,11 +11,16 @@ little). Three things mend it:
   the tail is well seen, one draw in N changes nothing;
 - where no draw lies above beta, the upper end is what the tail's fit has above it, and no less
   than N draws without a hit allow at the largest ratio seen.
+
+Where a ceiling of the ratios is known (`quasir.ceiling`), the added draw is not above it, N draws
+without a hit at any ratio up to it are the most that there can be, and at betas from it on TVD, KL
+and the bound are 0 for certain.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +68,8 @@ def with_intervals(
         # TVD is at most the bound (Eq. 3), so the bound's upper end serves for it too.
         tvd = _extend(tvd, unseen, np.minimum(bound_high, 1.0))
         kl = _extend(kl, unseen, kl_high)
+    certain = tail.exceeds_all(raw.log_beta)
+    tvd, bound, kl = (_none(estimate, certain) for estimate in (tvd, bound, kl))
     rate, rate_se = raw.acceptance_rate
     rate_low, rate_high = log_interval(rate, rate_se)
     # Every draw accepted: how far from 1 the rate may be is that of a proportion.
@@ -128,13 +135,23 @@ def _extend(estimate: Estimate, where: Array, high: Array, known: Array | bool =
     return Estimate(estimate.value, se, estimate.low, top)
 
 
+def _none(estimate: Estimate, where: Any) -> Estimate:
+    """Put 0, without any uncertainty, where that is known."""
+    ends = (estimate.value, estimate.se, estimate.low, estimate.high)
+    return Estimate(*(np.where(where, 0.0, end) for end in ends))
+
+
 def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> tuple[Array, Array]:
     """Return upper ends for the bound and KL at betas above every ratio seen."""
     per_z = math.exp(tail.log_max - raw.log_z[0])  # the largest ratio in units of Z
     floor = _NO_HITS / tail.n * per_z
     if tail.k == -math.inf:
         return np.full_like(log_beta, floor), np.full_like(log_beta, floor)
+    # No more than N draws without a hit allow at the ceiling; KL is at most p(w > beta) log M/beta.
+    most = floor * math.exp(min(tail.log_ceiling - tail.log_max, 700.0))
+    most_kl = most * np.maximum(tail.log_ceiling - log_beta, 0.0)
     if not tail.k < 1:
-        return np.ones_like(log_beta), np.full_like(log_beta, math.inf)
+        return np.full_like(log_beta, min(most, 1.0)), most_kl
     beyond = np.array([tail.heavier.above(max(b, tail.log_max)) for b in log_beta]) * per_z
-    return np.maximum(beyond[:, 1], floor), np.maximum(beyond[:, 3], floor)
+    high, kl_high = np.maximum(beyond[:, 1], floor), np.maximum(beyond[:, 3], floor)
+    return np.minimum(high, most), np.minimum(kl_high, most_kl)

@@ -199,8 +199,8 @@ class Summary:
         largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
 
-    def basis(self, doubts: tuple[str, ...] = ()) -> Basis:
-        """Return what an `Evaluator` needs."""
+    def basis(self, doubts: tuple[str, ...] = (), log_ceiling: float = math.inf) -> Basis:
+        """Return what an `Evaluator` needs; what no ratio shows is told."""
         features = len(self.names)
         shift = np.where(self.boolean, 0.0, self.low_shift[:features])
         low, high = self.low_shift.copy(), self.high_shift.copy()
@@ -214,6 +214,7 @@ class Summary:
             self.has_base,
             lambda: means_under_q(self.names, self.mean, self.spread, self.n),
             doubts,
+            log_ceiling,
         )
 
 

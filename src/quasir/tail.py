@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ MIN_TAIL = 5
 """Fewer exceedances than this say nothing of a shape."""
 OFTEN = 5
 """A largest ratio that was drawn this often is taken for the largest there is."""
+
+ROUNDING = 1e-9
+"""How far in log a ratio may lie above the ceiling by rounding alone."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
@@ -42,6 +46,8 @@ class Tail:
         Log of the largest ratio, the unit.
     at_max : int
         Draws with that ratio.
+    log_ceiling : float
+        What no log ratio exceeds, where that is known.
     """
 
     k: float
@@ -51,6 +57,11 @@ class Tail:
     n: int
     log_max: float
     at_max: int
+    log_ceiling: float = math.inf
+
+    def exceeds_all(self, log_beta: Array | float) -> Any:
+        """Return whether, at a level or at each, no item has a ratio above it, drawn or not."""
+        return log_beta >= self.log_ceiling - ROUNDING
 
     @property
     def fitted(self) -> bool:
@@ -80,7 +91,8 @@ class Tail:
             if abs(self.k) < 1e-9
             else math.expm1(min(self.k * log_excess, 700.0)) / self.k
         )
-        return self.log_max + max(0.0, math.log(max(self.threshold + self.scale * grown, 1.0)))
+        beyond = max(0.0, math.log(max(self.threshold + self.scale * grown, 1.0)))
+        return min(self.log_max + beyond, self.log_ceiling)
 
     def above(self, log_beta: float) -> tuple[float, float, float, float]:
         """Return what the fit has above beta: four expectations under q.
@@ -119,8 +131,12 @@ def tail_size(n: int) -> int:
     return math.floor(min(0.2 * n, 3 * math.sqrt(n)))
 
 
-def fit_tail(ratios: Ratios) -> Tail:
-    """Fit the tail to the largest `tail_size` ratios."""
+def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
+    """Fit the tail to the largest `tail_size` ratios.
+
+    A ceiling that a ratio is above holds no longer: scores that differ from call to call, say.
+    """
+    log_ceiling = math.inf if ratios.log_max > log_ceiling + ROUNDING else log_ceiling
     n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
     log_w = ratios.largest(count + 1)
     largest = np.exp(log_w[max(len(log_w) - count, 0) :] - log_max)
@@ -129,7 +145,7 @@ def fit_tail(ratios: Ratios) -> Tail:
     excess = largest[largest > threshold] - threshold
 
     def tail(k: float, scale: float = math.nan) -> Tail:
-        return Tail(k, scale, threshold, len(excess), n, log_max, at_max)
+        return Tail(k, scale, threshold, len(excess), n, log_max, at_max, log_ceiling)
 
     if len(log_w) < MIN_TAIL or count < MIN_TAIL:
         return tail(math.nan)

@@ -47,6 +47,10 @@ class Pointwise:
         """Return 0 or -inf."""
         return np.where(self.feature.as_boolean(column), 0.0, -np.inf)
 
+    def log_most(self, boolean: bool) -> float:
+        """Return the log of the most that the factor can be."""
+        return 0.0
+
     def __str__(self) -> str:
         return f"[{self.feature.name}]"
 
@@ -61,6 +65,10 @@ class Tilt:
     def log_factor(self, column: NDArray[Any]) -> Array:
         """Return coefficient * phi."""
         return self.coefficient * column.astype(np.float64)
+
+    def log_most(self, boolean: bool) -> float:
+        """Return the log of the most that the factor can be: known of what is true or false."""
+        return max(self.coefficient, 0.0) if boolean else np.inf
 
     def __rmul__(self, base: Any) -> Product:
         """Return base * tilt."""

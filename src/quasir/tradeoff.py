@@ -98,8 +98,7 @@ def _of_store(
         )
     if not (is_large(store) if stream is None else stream):
         return curve_of(basis_of(store.load(items=False)), betas, log_betas)
-    doubts = tuple(store.facts.get("doubts", ()))
-    return curve_of(summarise(store, progress=progress).basis(doubts), betas, log_betas)
+    return curve_of(summarise(store, progress=progress).basis(*store.told()), betas, log_betas)
 
 
 def curve_of(

@@ -4,6 +4,7 @@ import json
 import resource
 import signal
 import time
+from functools import partial
 
 import pytest
 
@@ -60,7 +61,9 @@ def test_killed_again_and_again_it_ends_in_the_same_draws(whole, tmp_path):
 
 def test_stopped_by_hand(tmp_path):
     (tmp_path / "r.yaml").write_text(LARGE.replace("2000000", "200000000"))
-    process = start("draw", tmp_path / "r.yaml", "--out", tmp_path / "run")
+    # Tests that are run in the background are deaf to the keyboard, and so would be their children.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = start("draw", tmp_path / "r.yaml", "--out", tmp_path / "run", preexec_fn=listen)
     while shards_in(tmp_path / "run") < 1:
         assert process.poll() is None
         time.sleep(0.002)

@@ -261,3 +261,16 @@ def test_a_budget_of_steps_gives_at_least_a_sample(walk_steps, n):
 
     compare(letters(4000), list(n), [0.1], n=30, runs=3, walk=walk, walk_steps=walk_steps)
     assert asked == n
+
+
+def test_what_is_certain_is_said_to_be():
+    """Half of the proposal is the base, and the target is at most three times that."""
+    base, other = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b"), np.log(3))
+    pool = qr.draw(target, qr.Mixture([base, other]), 20_000, seed=0)
+    found = compare(pool, ["qrs"], [0.5, 0.05], n=150, runs=5)
+    row = row_of(found, "qrs", 0.05)
+    assert str(row.cells["tvd"]) == str(row.cells["kl"]) == "0, certain"
+    assert not any(row.doubts)
+    assert "certain" not in str(row_of(found, "qrs", 0.5).cells["tvd"])
+    assert [note for note in notes_of(found) if note.startswith("0, certain: no item")]

@@ -33,6 +33,8 @@ class Cell:
     0.2 ± 0.14 20 ± 14 0.25 unknown
     >>> print(Cell((0.0, 0.01), (math.nan, 0.002), (0.03, 0.014)))
     ≤ 0.03
+    >>> print(Cell((0.0, 0.0), (0.0, 0.0), (0.0, 0.0)))
+    0, certain
     """
 
     values: tuple[float, ...] = ()
@@ -49,6 +51,11 @@ class Cell:
     def unseen(self) -> int:
         """Runs whose estimate is 0 only because no draw lies above beta."""
         return sum(map(math.isnan, self.ses))
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is 0 in every run without any uncertainty."""
+        return self.known and bool(self.highs) and not any(self.values) and self.high == 0
 
     @property
     def runs(self) -> Runs:
@@ -72,6 +79,8 @@ class Cell:
         if self.unseen:
             # No silent zero: what the runs can promise together is the worst of their bounds.
             return f"≤ {scale * self.high:.2g}" if math.isfinite(self.high) else UNKNOWN
+        if self.certain:
+            return "0, certain"
         runs = self.runs
         mean = f"{scale * runs.mean:.4g}"
         # The same number in every run has a spread of 0, up to rounding.

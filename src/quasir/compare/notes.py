@@ -106,6 +106,12 @@ def _unknown(found: Comparison) -> Iterator[str]:
             f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
             "those draws; they are at most this, by the largest of the runs' 95 % bounds."
         )
+    certain = [row for row in found.rows if row.cells["tvd"].certain]
+    if certain:
+        yield (
+            f"0, certain: no item, drawn or not, can have a ratio above the beta of "
+            f"{_names(certain)}."
+        )
     unbounded = [row for row in found.rows if math.isinf(row.cells["kl"].high)]
     if unbounded:
         at = dict.fromkeys(f"{row.method} at {row.cost.rate:.4g}" for row in unbounded)

@@ -15,7 +15,7 @@ from quasir.draws import Draws
 from quasir.engines.work import Engine, Task, Work
 from quasir.errors import StoreError
 from quasir.progress import Progress, Report, progress_of
-from quasir.store import Store
+from quasir.store import Store, facts_of
 from quasir.store.places import Place, place_of
 from quasir.store.shards import Shard, shard_name
 from quasir.store.stopping import clear_stop, stop_asked
@@ -34,6 +34,7 @@ class Written:
 
     shard: Shard
     doubts: tuple[str, ...]
+    log_ceiling: float
     machine: str
     process: int
 
@@ -90,8 +91,11 @@ def draw_into(
         for (number, size), written in done:
             _see(store.place, number, written)
             store.facts |= workers.after(written.machine, written.process)
-            if written.doubts and not store.shards:
-                store.facts["doubts"] = list(written.doubts)
+            if not store.shards:
+                store.facts |= facts_of(written.doubts, written.log_ceiling)
+            elif written.log_ceiling > store.told()[1]:
+                # A feature that was true or false so far has given a number.
+                del store.facts["log_ceiling"]
             store.record(number, written.shard)
             tally.finish(size)
     finally:
@@ -203,6 +207,7 @@ def _drawn(
     return Written(
         Shard(len(draws), sha256, seconds, place.identity(shard_name(number))),
         draws.doubts,
+        draws.log_ceiling,
         socket.gethostname(),
         os.getpid(),
     )

@@ -106,7 +106,7 @@ class Watcher:
         summary = self._summary(store)
         curve = certificate = short = None
         if summary is not None:
-            curve = curve_of(summary.basis(tuple(store.facts.get("doubts", ()))))
+            curve = curve_of(summary.basis(*store.told()))
             if recipe is not None:
                 certificate, short = _chosen(curve, recipe)
         return Glance(

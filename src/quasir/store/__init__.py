@@ -5,6 +5,6 @@ the seed and on i only, so a run that was killed goes on where it stopped.
 """
 
 from quasir.store.lock import locked
-from quasir.store.store import Store
+from quasir.store.store import Store, facts_of
 
-__all__ = ["Store", "locked"]
+__all__ = ["Store", "facts_of", "locked"]

@@ -132,8 +132,10 @@ def _strings(strings: Strings | list[str]) -> pa.Array:
     return pa.array(strings, pa.large_string())
 
 
-def draws_from(table: pa.Table, items: bool, seed: int, doubts: tuple[str, ...]) -> Draws:
-    """Return the draws of a table; of what it does not hold, the run's seed and doubts are told."""
+def draws_from(
+    table: pa.Table, items: bool, seed: int, doubts: tuple[str, ...], log_ceiling: float
+) -> Draws:
+    """Return the draws of a table; what it does not hold, the run's seed and so on, is told."""
     there = table.column_names
 
     def numbers(name: str) -> Array:
@@ -152,6 +154,7 @@ def draws_from(table: pa.Table, items: bool, seed: int, doubts: tuple[str, ...])
         },
         seed=seed,
         doubts=doubts,
+        log_ceiling=log_ceiling,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -274,8 +275,17 @@ class Store:
         return [name for name in there if name.startswith(("log_", shards.FEATURE))]
 
     def _draws(self, table: pa.Table, items: bool) -> Draws:
-        doubts = tuple(self.facts.get("doubts", ()))
-        return shards.draws_from(table, items, seed=self.seed, doubts=doubts)
+        return shards.draws_from(table, items, self.seed, *self.told())
+
+    def told(self) -> tuple[tuple[str, ...], float]:
+        """Return what no draw shows: the run's doubts, and the ceiling of the log ratios."""
+        return tuple(self.facts.get("doubts", ())), float(self.facts.get("log_ceiling", math.inf))
+
+
+def facts_of(doubts: tuple[str, ...], log_ceiling: float) -> dict[str, Any]:
+    """Return what a manifest keeps of what `Store.told` returns."""
+    facts: dict[str, Any] = {"doubts": list(doubts)} if doubts else {}
+    return facts | ({"log_ceiling": log_ceiling} if math.isfinite(log_ceiling) else {})
 
 
 def write_shard(place: Place, number: int, draws: Draws, first: int) -> str:
