@@ -74,4 +74,6 @@ def _cell(part: Estimate) -> str:
         return "unknown"
     if math.isnan(part.se):
         return f"≤ {part.high:.2g}"
+    if part.value == part.low == part.high:
+        return f"{part.value:.3g}, certain"
     return f"{part.value:.3g} ± {part.se:.1g}"
