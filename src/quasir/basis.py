@@ -42,7 +42,7 @@ class Basis:
     doubts : tuple of str
         What the draws themselves cannot show.
     log_ceiling : float
-        What no log ratio exceeds, where that is known.
+        What no log ratio exceeds; infinite where none is known.
     """
 
     ratios: Ratios
@@ -51,8 +51,8 @@ class Basis:
     shift: Array
     has_base: bool
     means_of_q: Callable[[], dict[str, Estimate]]
-    doubts: tuple[str, ...] = ()
-    log_ceiling: float = math.inf
+    doubts: tuple[str, ...]
+    log_ceiling: float
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,10 @@ def _about_the_tail(e: Evidence) -> list[str]:
         ]
     if e.n_above == 0:
         if e.tail.log_ceiling < math.inf:
-            how = f"that no ratio exceeds {level_text(e.tail.log_ceiling)}"
-            how = f"{how} gives the upper ends of their intervals"
+            how = (
+                f"since no ratio exceeds {level_text(e.tail.log_ceiling)}, the upper ends of their "
+                "intervals have a limit"
+            )
         elif k < 1:
             how = (
                 f"a generalised Pareto tail fitted to the largest ratios (k = {k:.2f}) gives the "

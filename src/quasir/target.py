@@ -25,7 +25,11 @@ __all__ = ["Conditional", "Factor", "Pointwise", "Product", "Scores", "Tilt", "r
 
 
 class Factor(Protocol):
-    """A factor of b(x), a function of one feature."""
+    """A factor of b(x), a function of one feature.
+
+    It may also have ``log_most(boolean)``, the log of the most that it can be, given whether the
+    feature is true or false: the ratios then have a ceiling (`quasir.ceiling`).
+    """
 
     @property
     def feature(self) -> Feature:

@@ -109,7 +109,7 @@ def _unknown(found: Comparison) -> Iterator[str]:
     certain = [row for row in found.rows if row.cells["tvd"].certain]
     if certain:
         yield (
-            f"0, certain: no item, drawn or not, can have a ratio above the beta of "
+            "0, certain: no item, drawn or not, can have a ratio above the beta of "
             f"{_names(certain)}."
         )
     unbounded = [row for row in found.rows if math.isinf(row.cells["kl"].high)]
