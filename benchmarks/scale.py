@@ -18,6 +18,7 @@ from quasir.run.drawing import draw_into, draw_shard
 from quasir.run.folder import TEXT_BLOCKS_A_SHARD
 from quasir.store import Store
 from quasir.store.store import write_shard
+from quasir.streams import DrawStreams
 
 DRAWS = 100_000_000
 SHARDS = 24
@@ -148,7 +149,9 @@ def engine_rows(shards):
 
 def shard_row():
     target, base = biographies()
-    draw = partial(draw_shard, target, base, 0, TEXT_BLOCKS_A_SHARD, 0, 1024 * TEXT_BLOCKS_A_SHARD)
+    draw = partial(
+        draw_shard, target, base, DrawStreams(0), TEXT_BLOCKS_A_SHARD, 0, 1024 * TEXT_BLOCKS_A_SHARD
+    )
     start = time.perf_counter()
     draws = draw()
     drawing = time.perf_counter() - start

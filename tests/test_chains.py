@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quasir as qr
-from quasir.blocks import BLOCK, block_log_u, block_rng, walk_rng
 from quasir.samplers import (
     IMH,
     SIR,
@@ -21,6 +20,7 @@ from quasir.samplers import (
 from quasir.samplers.approximate import count_distinct
 from quasir.samplers.independent import chain_states
 from quasir.samplers.schedule import Schedule
+from quasir.streams import BLOCK
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -380,13 +380,3 @@ def test_distinct_items_are_counted():
     assert count_distinct(qr.items.Strings.of(["a", "b", "a"])) == 2
     assert count_distinct(qr.items.Coded(("a", "b"), np.array([0, 0]))) == 1
     assert count_distinct(qr.items.as_items([(1, 2), (1,), (1, 2)])) == 2
-
-
-def test_generators_that_walk_are_apart_from_those_that_draw():
-    firsts = [walk_rng(7, 0).random(), walk_rng(7, 1).random(), walk_rng(8, 0).random()]
-    firsts += [block_rng(7, b).random() for b in range(3)]
-    log_u = [block_log_u(7, b)[0] for b in range(3)]
-    own = -walk_rng(7, 0).standard_exponential()
-    assert len(set(firsts)) == len(firsts)
-    assert own not in log_u
-    assert walk_rng(7, 1).random() == firsts[1]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quasir as qr
-from quasir.blocks import BLOCK, block_log_u, root_seed
+from quasir.streams import BLOCK, DrawStreams, Purpose, root_seed
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -49,17 +49,20 @@ def test_draw_i_depends_on_seed_and_i_only(n, batch_size, kind):
 
 def test_blocks_are_seeded_as_the_format_says():
     draws = qr.draw(TARGET, PROPOSAL, 2 * BLOCK, seed=9)
-    block = np.random.default_rng(np.random.SeedSequence(9, spawn_key=(1,)))
-    np.testing.assert_array_equal(draws.items[BLOCK:], PROPOSAL.sample(BLOCK, block).items)
-    child = np.random.SeedSequence(9, spawn_key=(1,)).spawn(1)[0]
-    log_u = -np.random.default_rng(child).standard_exponential(BLOCK)
+    propose, accept = (
+        np.random.default_rng(np.random.SeedSequence(9, spawn_key=(purpose, 1, 0)))
+        for purpose in (2**31, 2**31 + 1)
+    )
+    assert (Purpose.PROPOSE, Purpose.ACCEPT) == (2**31, 2**31 + 1)
+    np.testing.assert_array_equal(draws.items[BLOCK:], PROPOSAL.sample(BLOCK, propose).items)
+    log_u = -accept.standard_exponential(BLOCK)
     np.testing.assert_array_equal(draws.log_u[BLOCK:], log_u)
 
 
 def test_seeds():
     assert root_seed(np.random.default_rng(1)) == root_seed(np.random.default_rng(1))
     assert root_seed(None) != root_seed(None)
-    for wrong in (-1, 1.5, "a", True):
+    for wrong in (-1, 1.5, "a", True, 2**128):
         with pytest.raises(qr.InputError, match="seed"):
             root_seed(wrong)
     a, b = (qr.draw(TARGET, PROPOSAL, 10, seed=np.random.default_rng(3)) for _ in range(2))
@@ -85,8 +88,8 @@ def test_accepted_sets_are_nested(log_betas):
 def test_impossible_items_are_never_accepted():
     draws = qr.Draws.from_arrays(log_p=np.full(5000, -np.inf), log_q=np.zeros(5000))
     assert len(draws.accepted(log_beta=-1e300)) == 0
-    assert block_log_u(0, 0).max() <= 0
-    assert np.isfinite(block_log_u(0, 0)).all()
+    assert DrawStreams(0).log_u(0).max() <= 0
+    assert np.isfinite(DrawStreams(0).log_u(0)).all()
 
 
 def test_from_arrays_has_the_uniforms_of_its_seed():

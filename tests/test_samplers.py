@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.blocks import BLOCK
+from quasir.streams import BLOCK
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))

@@ -24,6 +24,7 @@ import torch
 from proposal_card import export
 
 import quasir as qr
+from quasir import recipes
 from quasir.store.atomic import write_text
 from quasir.target import Pointwise, Tilt
 
@@ -137,37 +138,29 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64, help="texts a step")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch")
     parser.add_argument("--export", type=Path, help="folder for the adapter and its card")
+    parser.add_argument(
+        "--shipped",
+        action="store_true",
+        help="tune nothing: judge the proposal that is built in, with the lambda of its recipe",
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     """Fit, tune, fit again, and print the table."""
     arguments = parse_arguments()
+    if arguments.shipped and arguments.export is not None:
+        sys.exit("--shipped tunes nothing, so there is nothing to --export")
     torch.set_num_threads(arguments.threads)
     base = qr.text.CausalLM(MODEL, max_tokens=MAX_TOKENS)
     wish, out = arguments.wish, arguments.out
     drawn = base_draws(arguments.base_draws)
-    pool = drawn.take(np.arange(min(arguments.fit, len(drawn))))
-    first = fitted(base, wish, out / "lambda-base.json", draws=pool)
-    tuned = qr.tuning.DPG(
-        target_of(base, wish, first),
-        base,
-        loss=arguments.loss,
-        steps=arguments.steps,
-        batch=arguments.batch,
-        lora=arguments.lora or None,
-        seed=TUNED,
-        out=out,
-        pool=pool,
-        draws=arguments.draws,
-        round_steps=arguments.round_steps,
-        every=arguments.every,
-        memory=arguments.memory,
-        rate=arguments.rate,
-        minutes=arguments.minutes,
-    ).run()
-    more = {"proposal": tuned, "n": arguments.refit, "seed": FITTED, "progress": True}
-    target = target_of(base, wish, fitted(base, wish, out / "lambda.json", **more))
+    if arguments.shipped:
+        tuned = qr.text.CausalLM(MODEL, adapter=f"{MODEL}-{wish}", max_tokens=MAX_TOKENS)
+        coefficients = recipes.read(recipes.find(wish)).coefficients
+    else:
+        tuned, coefficients = tune(base, drawn, arguments)
+    target = target_of(base, wish, coefficients)
     mixed = qr.Mixture([tuned, base], [0.5, 0.5])
     proposals = {"alone": tuned, "mixed": mixed}
     for name, proposal in proposals.items():
@@ -188,6 +181,34 @@ def main() -> None:
             f"--minutes {arguments.minutes:g}"
         )
         export(out, arguments.export, wish, WISHES[wish], shown, table(curves))
+
+
+def tune(
+    base: qr.text.CausalLM, drawn: qr.Draws, arguments: argparse.Namespace
+) -> tuple[qr.text.CausalLM, dict[str, float]]:
+    """Tune a proposal; return it, and the lambda that was fitted on its draws."""
+    wish, out = arguments.wish, arguments.out
+    pool = drawn.take(np.arange(min(arguments.fit, len(drawn))))
+    first = fitted(base, wish, out / "lambda-base.json", draws=pool)
+    tuned = qr.tuning.DPG(
+        target_of(base, wish, first),
+        base,
+        loss=arguments.loss,
+        steps=arguments.steps,
+        batch=arguments.batch,
+        lora=arguments.lora or None,
+        seed=TUNED,
+        out=out,
+        pool=pool,
+        draws=arguments.draws,
+        round_steps=arguments.round_steps,
+        every=arguments.every,
+        memory=arguments.memory,
+        rate=arguments.rate,
+        minutes=arguments.minutes,
+    ).run()
+    more = {"proposal": tuned, "n": arguments.refit, "seed": FITTED, "progress": True}
+    return tuned, fitted(base, wish, out / "lambda.json", **more)
 
 
 if __name__ == "__main__":

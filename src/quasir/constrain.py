@@ -18,6 +18,7 @@ from quasir.feasibility import contradiction, must_be_enough, must_be_inside, mu
 from quasir.features.feature import Feature
 from quasir.levels import number
 from quasir.progress import Progress
+from quasir.streams import Purpose, derived_seed, root_seed
 from quasir.target import Factor, Pointwise, Product, Tilt
 from quasir.tradeoff import tradeoff
 from quasir.typing import Array, Proposal, Seed
@@ -65,8 +66,13 @@ class Constrained(Product):
         proposal: Proposal | None = None,
         progress: Progress = False,
     ) -> dict[str, Estimate]:
-        """Return the moments of p on fresh draws, from the base or a better proposal."""
-        draws = draw(self, proposal or self.base, n, seed=seed, progress=progress)
+        """Return the moments of p on fresh draws, from the base or a better proposal.
+
+        They are independent of the draws of `constrain`, and of those that `draw` and the samplers
+        make with the same seed.
+        """
+        own = derived_seed(root_seed(seed), Purpose.CHECK)
+        draws = draw(self, proposal or self.base, n, seed=own, progress=progress)
         curve = tradeoff(draws)
         # At the largest ratio nothing is cut off: p_beta is p, on these draws.
         moments = curve.at(log_beta=float(draws.log_ratio.max())).moments
@@ -104,7 +110,9 @@ def constrain(
     wishes : mapping
         Feature -> the mean that it should have.
     n, seed : int
-        Draws to fit on, from the base, or from `proposal`.
+        Draws to fit on, from the base, or from `proposal`. They are independent of the draws that
+        `draw` makes with the same seed, so that what is fitted and what certifies it do not share
+        any.
     proposal : Proposal, optional
         Where the base meets the wishes too rarely: another model to draw from, weighted by a/q.
     draws : Draws, optional
@@ -206,7 +214,8 @@ def _fitting_draws(
         raise InputError("give draws or a proposal to draw from, not both.")
     if draws is None:
         watching = Product(base, watched=list(wanted))
-        draws = draw(watching, proposal or base, n, seed=seed, progress=progress)
+        own = derived_seed(root_seed(seed), Purpose.FIT)
+        draws = draw(watching, proposal or base, n, seed=own, progress=progress)
     columns: dict[str, NDArray[Any]] = {}
     for feature in wanted:
         if feature.name in draws.features:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quasir.blocks import BLOCK, block_log_u, block_rng, root_seed
 from quasir.ceiling import log_ceiling
 from quasir.draws import Draws, joined
 from quasir.items import concatenate, take
@@ -16,6 +15,7 @@ from quasir.levels import check_count
 from quasir.progress import Progress, progress_of
 from quasir.proposals.mixture import Mixture
 from quasir.scoring import check_log_scores, propose, score
+from quasir.streams import BLOCK, DrawStreams
 from quasir.target import Product
 from quasir.typing import Array, Batch, Proposal, Seed, Target
 
@@ -77,14 +77,14 @@ def draw(
     check_count("n", n)
     if batch_size is not None:
         check_count("batch_size", batch_size)
-    root, parts = root_seed(seed), []
+    streams, parts = DrawStreams.of(seed), []
     report = progress_of(progress, "drawn")
     if engine is not None:
         from quasir.engines.work import draw_by
 
-        return draw_by(engine, target, proposal, n, root, batch_size, report)
+        return draw_by(engine, target, proposal, n, streams, batch_size, report)
     done = 0
-    for piece in draw_pieces(target, proposal, root, 0, n, batch_size):
+    for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
         parts.append(piece)
         done += len(piece)
         report(done, n, done)
@@ -94,7 +94,7 @@ def draw(
 def draw_pieces(
     target: Target,
     proposal: Proposal,
-    seed: int,
+    streams: DrawStreams,
     block: int,
     stop: int,
     batch_size: int | None = None,
@@ -103,7 +103,7 @@ def draw_pieces(
     at_once = 1
     while block * BLOCK < stop:
         start = time.perf_counter()
-        yield draw_blocks(target, proposal, seed, block, at_once, stop, batch_size)
+        yield draw_blocks(target, proposal, streams, block, at_once, stop, batch_size)
         block += at_once
         if time.perf_counter() - start < WORTH_A_REPORT / 4:
             at_once = min(4 * at_once, AT_ONCE)
@@ -112,7 +112,7 @@ def draw_pieces(
 def draw_blocks(
     target: Target,
     proposal: Proposal,
-    seed: int,
+    streams: DrawStreams,
     first: int,
     blocks: int,
     stop: int | None = None,
@@ -125,18 +125,18 @@ def draw_blocks(
     batches = []
     for block in range(first, last):
         n = BLOCK if stop is None else min(BLOCK, stop - block * BLOCK)
-        batch, log_base = _propose(proposal, n, block_rng(seed, block), base)
+        batch, log_base = _propose(proposal, n, streams.propose(block), base)
         batches.append(batch)
         known.append(log_base)
     items = concatenate([batch.items for batch in batches])
     log_q = np.concatenate([batch.log_q for batch in batches])
-    log_u = np.concatenate([block_log_u(seed, block) for block in range(first, last)])
+    log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
     truncated = getattr(proposal, "truncates", False) and proposal is not base
     doubts = (CUT_SUPPORT,) if truncated else ()
     if not isinstance(target, Product):
         log_p = score(target, items, batch_size)
-        return Draws(log_p, log_q, log_u, items, seed=seed, doubts=doubts)
+        return Draws(log_p, log_q, log_u, items, seed=streams.seed, doubts=doubts)
     scores = target.scores(items, log_base=joined(known), batch_size=batch_size)
     return Draws(
         check_log_scores(scores.log_p, items, repr(target)),
@@ -145,7 +145,7 @@ def draw_blocks(
         items,
         scores.log_base,
         scores.features,
-        seed,
+        streams.seed,
         scores.spared,
         doubts,
         log_ceiling(target, proposal, scores.features),

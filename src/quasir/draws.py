@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.blocks import log_uniforms, root_seed
 from quasir.errors import InputError
 from quasir.items import as_items, concatenate, take
 from quasir.levels import as_log_beta
 from quasir.scoring import check_drawn, check_log_scores
+from quasir.streams import log_uniforms, root_seed
 from quasir.typing import Array, Items, Seed
 
 __all__ = ["Draws", "joined"]

@@ -36,7 +36,7 @@ def by_hand(stretch, sampler, n, steps, seed):
         return sorted(np.argsort(-first)[:n]), n * steps
     if sampler == "sir":
         pool = w[: n * steps]
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 1)))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2**31 + 6, 0, 0)))
         cumulative = np.cumsum(pool / pool.sum())
         return [int((cumulative <= u * cumulative[-1]).sum()) for u in rng.random(n)], n * steps
     kept, state, age = [], None, 0

@@ -40,7 +40,7 @@ def test_as_close_as_the_architecture_gets():
     has_b = qr.Feature("has b", lambda text: "b" in text.text)
     target = base * has_b * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    options = {"steps": 500, "batch": 256, "draws": 8000, "round_steps": 100, "rate": 2e-2}
+    options = {"steps": 1000, "batch": 256, "draws": 8000, "round_steps": 100, "rate": 2e-2}
     dpg = qr.tuning.DPG(target, base, lora=1, weight_decay=0.0, **options, **QUIET)
     tuned = dpg.run()
     least = best_reachable(base, p, texts, lora=1)
@@ -56,12 +56,12 @@ def test_every_loss_lowers_its_own_divergence(loss, centred):
     texts = every_text(base)
     target = base * qr.tilt(noise(1.0), 1.0)
     p = torch.from_numpy(normalised(target, texts))
-    tuned = qr.tuning.DPG(target, base, loss=loss, centred=centred, **SMALL, **QUIET).run()
+    options = SMALL | {"steps": 200, "rate": 5e-3, "draws": 2000}
+    tuned = qr.tuning.DPG(target, base, loss=loss, centred=centred, **options, **QUIET).run()
     before, after = (
         float(divergence(loss, p, torch.from_numpy(lm.log_prob(texts)))) for lm in (base, tuned)
     )
-    # The gradient of TV does not fade near the optimum: it goes on stepping around it.
-    assert after < (0.4 if loss == "tv" else 0.2) * before
+    assert after < 0.2 * before
 
 
 @pytest.mark.parametrize("adapt", ["kl", "tvd"])
@@ -107,7 +107,7 @@ def test_a_warm_start_beats_a_cold_one_where_the_target_is_rare():
     target = base * starts_with("c a") * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
     assert np.exp(base.log_prob(texts))[p > 0].sum() < 1e-3
-    options = SMALL | {"draws": 4000, "give_up": 12_000, "steps": 30}
+    options = SMALL | {"draws": 8000, "give_up": 24_000, "steps": 30}
     with pytest.warns(qr.QuasirWarning, match="worth only"):
         cold = qr.tuning.DPG(target, base, **options, **QUIET).run()
     warm = qr.tuning.DPG(target, base, warm_start="c", **options, **QUIET).run()

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from quasir.blocks import BLOCK
 from quasir.drawing import AT_ONCE, draw_blocks
 from quasir.draws import Draws
 from quasir.errors import WorkFailed
 from quasir.progress import Report
+from quasir.streams import BLOCK, DrawStreams
 from quasir.typing import Proposal, Target
 
 __all__ = [
@@ -98,7 +98,7 @@ class BlockWork:
 
     target: Target
     proposal: Proposal
-    seed: int
+    streams: DrawStreams
     n: int
     batch_size: int | None
 
@@ -110,7 +110,7 @@ class BlockWork:
         def work(task: Task) -> Draws:
             first, blocks = task
             return draw_blocks(
-                self.target, self.proposal, self.seed, first, blocks, self.n, self.batch_size
+                self.target, self.proposal, self.streams, first, blocks, self.n, self.batch_size
             )
 
         return work
@@ -121,7 +121,7 @@ def draw_by(
     target: Target,
     proposal: Proposal,
     n: int,
-    seed: int,
+    streams: DrawStreams,
     batch_size: int | None,
     report: Report,
 ) -> Draws:
@@ -130,7 +130,7 @@ def draw_by(
     blocks = -(-n // BLOCK)
     size = max(1, min(AT_ONCE, blocks // 32))
     tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
-    work, parts, done = BlockWork(target, proposal, seed, n, batch_size), {}, 0
+    work, parts, done = BlockWork(target, proposal, streams, n, batch_size), {}, 0
     for (first, _), part in engine.map(work, tasks):
         parts[first] = part
         done += len(part)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quasir import features
 from quasir.constrain import constrain
 from quasir.errors import RecipeError
@@ -23,9 +21,6 @@ from quasir.target import Factor, Pointwise, Product, Tilt
 from quasir.typing import Proposal
 
 __all__ = ["Built", "build", "features_of", "python_files", "resolve"]
-
-FIT_STREAM = 2**32 - 1
-"""Which child of the seed the fit of lambda draws with; blocks are numbered from 0."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +73,11 @@ def resolve(
         Where the wishes cannot be met, or the fit has too few draws.
     """
     if recipe.unfitted:
-        state = np.random.SeedSequence(recipe.seed, spawn_key=(FIT_STREAM,)).generate_state(2)
         fitted = constrain(
             built.base,
             {built.features[name]: wish for name, wish in recipe.want.items()},
             n=recipe.fit,
-            seed=int(state[0]) << 32 | int(state[1]),
+            seed=recipe.seed,
             proposal=proposal,
             progress=progress,
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from quasir import features
+from quasir.streams import LARGEST_SEED
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
 
@@ -190,7 +191,7 @@ class Recipe(Part):
     draws: PositiveInt = 20_000
     fit: PositiveInt = 20_000
     max_tokens: PositiveInt = 40
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
     choose: Choice = Choice(acceptance_rate=0.01)
     samples: PositiveInt = 1000
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from quasir.blocks import BLOCK
 from quasir.drawing import draw_pieces
 from quasir.draws import Draws
 from quasir.engines.work import Engine, Task, Work
@@ -20,6 +19,7 @@ from quasir.store.places import Place, place_of
 from quasir.store.shards import Shard, shard_name
 from quasir.store.stopping import clear_stop, stop_asked
 from quasir.store.store import write_shard
+from quasir.streams import BLOCK, DrawStreams
 from quasir.typing import Proposal, Target
 
 __all__ = ["Parts", "ShardWork", "Written", "draw_into", "draw_shard"]
@@ -81,7 +81,7 @@ def draw_into(
     else:
         work = ShardWork(
             parts or partial(_given, target, proposal),
-            store.seed,
+            store.streams,
             store.blocks_a_shard,
             store.place.address,
         )
@@ -153,7 +153,7 @@ def _here(store: Store, target: Target, proposal: Proposal, tally: _Tally) -> Wo
         return _drawn(
             target,
             proposal,
-            store.seed,
+            store.streams,
             store.blocks_a_shard,
             store.place,
             task,
@@ -168,7 +168,7 @@ class ShardWork:
     """Draws shards and writes them: what is sent to a worker of an engine."""
 
     parts: Parts
-    seed: int
+    streams: DrawStreams
     blocks_a_shard: int
     address: str
 
@@ -180,7 +180,7 @@ class ShardWork:
         place = place_of(self.address)
 
         def work(task: Task) -> Written:
-            return _drawn(target, proposal, self.seed, self.blocks_a_shard, place, task)
+            return _drawn(target, proposal, self.streams, self.blocks_a_shard, place, task)
 
         return work
 
@@ -192,7 +192,7 @@ def _given(target: Target, proposal: Proposal) -> tuple[Target, Proposal]:
 def _drawn(
     target: Target,
     proposal: Proposal,
-    seed: int,
+    streams: DrawStreams,
     blocks_a_shard: int,
     place: Place,
     task: Task,
@@ -201,7 +201,7 @@ def _drawn(
     """Draw a shard and write it, whole or not at all."""
     number, size = task
     start = time.perf_counter()
-    draws = draw_shard(target, proposal, seed, blocks_a_shard, number, size, tell)
+    draws = draw_shard(target, proposal, streams, blocks_a_shard, number, size, tell)
     sha256 = write_shard(place, number, draws, number * blocks_a_shard * BLOCK)
     seconds = time.perf_counter() - start
     return Written(
@@ -216,7 +216,7 @@ def _drawn(
 def draw_shard(
     target: Target,
     proposal: Proposal,
-    seed: int,
+    streams: DrawStreams,
     blocks_a_shard: int,
     number: int,
     size: int,
@@ -224,7 +224,7 @@ def draw_shard(
 ) -> Draws:
     """Draw the first `size` draws of a shard, and tell of each piece."""
     first, parts, drawn = number * blocks_a_shard, [], 0
-    for piece in draw_pieces(target, proposal, seed, first, first * BLOCK + size):
+    for piece in draw_pieces(target, proposal, streams, first, first * BLOCK + size):
         parts.append(piece)
         drawn += len(piece)
         tell(drawn)

@@ -7,11 +7,11 @@ import warnings
 
 import numpy as np
 
-from quasir.blocks import BLOCK
 from quasir.certificate import level_text
 from quasir.draws import Draws
 from quasir.errors import BudgetExceeded, QuasirWarning
 from quasir.samplers.samples import Samples
+from quasir.streams import BLOCK
 
 __all__ = ["Collected", "out_of_budget", "warn_if_hopeless"]
 

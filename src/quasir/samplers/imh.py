@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quasir.blocks import root_seed
 from quasir.drawing import draw_blocks
 from quasir.draws import Draws
 from quasir.errors import InputError
@@ -13,6 +12,7 @@ from quasir.samplers.collect import warn_if_hopeless
 from quasir.samplers.independent import Walk
 from quasir.samplers.qrs import MOST_BLOCKS
 from quasir.samplers.schedule import Schedule
+from quasir.streams import DrawStreams
 from quasir.typing import Proposal, Seed, Target
 
 __all__ = ["IMH"]
@@ -101,7 +101,7 @@ class IMH:
         check_count("n", n)
         if max_proposals is not None:
             check_count("max_proposals", max_proposals)
-        root, walk, block = root_seed(seed), Walk(self.schedule, n, self._log_beta), 0
+        streams, walk, block = DrawStreams.of(seed), Walk(self.schedule, n, self._log_beta), 0
         report = progress_of(progress, "found")
         while walk.count < n:
             if max_proposals is not None and walk.seen >= max_proposals:
@@ -109,7 +109,7 @@ class IMH:
             blocks = walk.blocks_for(MOST_BLOCKS)
             walk.add(
                 draw_blocks(
-                    self.target, self.proposal, root, block, blocks, max_proposals, batch_size
+                    self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
                 )
             )
             block += blocks

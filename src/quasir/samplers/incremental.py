@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from quasir.blocks import BLOCK, root_seed
 from quasir.certificate import level_text
 from quasir.drawing import draw_blocks
 from quasir.draws import Draws
@@ -15,6 +14,7 @@ from quasir.progress import Progress, progress_of
 from quasir.samplers.collect import out_of_budget, warn_if_hopeless
 from quasir.samplers.qrs import MOST_BLOCKS, enumerate_log_z_beta
 from quasir.samplers.samples import Samples
+from quasir.streams import BLOCK, DrawStreams
 from quasir.typing import Proposal, Seed, Target
 
 __all__ = ["IncrementalQRS"]
@@ -79,7 +79,7 @@ class IncrementalQRS:
             check_count("max_proposals", max_proposals)
         enough = self._enough(n)
         budget = math.inf if max_proposals is None else max_proposals
-        root, best, report = root_seed(seed), _Best(n + 1), progress_of(progress, "kept")
+        streams, best, report = DrawStreams.of(seed), _Best(n + 1), progress_of(progress, "kept")
         block = 0
         while best.proposals < enough or best.possible < n:
             stop = enough if best.proposals < enough else best.proposals + BLOCK
@@ -88,7 +88,7 @@ class IncrementalQRS:
             piece = draw_blocks(
                 self.target,
                 self.proposal,
-                root,
+                streams,
                 block,
                 MOST_BLOCKS,
                 int(min(stop if stop == enough else math.ceil(stop / BLOCK) * BLOCK, budget)),

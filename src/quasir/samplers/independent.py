@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.blocks import BLOCK
 from quasir.draws import Draws
 from quasir.samplers.schedule import Schedule
+from quasir.streams import BLOCK
 from quasir.typing import Array
 
 __all__ = ["Walk", "chain_states", "log_move"]

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.blocks import BLOCK, root_seed, walk_rng
 from quasir.drawing import draw_blocks
 from quasir.draws import Draws
 from quasir.errors import InputError
@@ -18,6 +17,7 @@ from quasir.progress import Report
 from quasir.samplers.approximate import Chain, ran_out, stuck
 from quasir.samplers.collect import warn_if_hopeless
 from quasir.samplers.schedule import Schedule
+from quasir.streams import BLOCK, DrawStreams, Purpose, root_seed, stream
 from quasir.target import Product
 from quasir.typing import Array, Items, Proposal, Seed, Target
 
@@ -140,7 +140,7 @@ class Local:
             probing = not self.proposals and chains < BLOCK
             stop = chains if probing else (block + 1) * BLOCK
             stop = stop if budget is None else min(stop, budget)
-            draws = draw_blocks(self.target, self.proposal, root, block, 1, stop)
+            draws = draw_blocks(self.target, self.proposal, DrawStreams(root), block, 1, stop)
             states, log_p = ([], []) if block == 0 else (states, log_p)
             used = len(draws)
             possible = np.flatnonzero(draws.log_p > -np.inf)
@@ -196,7 +196,7 @@ class Local:
         """Run a group of chains until each has given its samples: numbers c, c + chains, ..."""
         wanted = np.array([len(range(c, n, chains)) for c in group])
         states, log_p = states[: len(group)], log_p[: len(group)]
-        generators = [walk_rng(root, c) for c in group]
+        generators = [stream(root, Purpose.WALK, c) for c in group]
         stay, longest, step = np.zeros(len(group), np.int64), 0, 0
         ahead = np.empty((len(group), 0, self.uniforms))
         for sample in range(int(wanted.max())):

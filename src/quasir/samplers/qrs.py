@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from quasir.blocks import root_seed
 from quasir.drawing import draw_blocks
 from quasir.draws import Draws
 from quasir.items import as_items
@@ -15,6 +14,7 @@ from quasir.progress import Progress, progress_of
 from quasir.samplers.collect import Collected, out_of_budget, warn_if_hopeless
 from quasir.samplers.samples import Samples
 from quasir.scoring import check_log_scores, name_of, score
+from quasir.streams import DrawStreams, Purpose, derived_seed
 from quasir.typing import Array, Items, Proposal, Seed, Target
 
 __all__ = ["QRS"]
@@ -97,14 +97,14 @@ class QRS:
         check_count("n", n)
         if max_proposals is not None:
             check_count("max_proposals", max_proposals)
-        root, found, block = root_seed(seed), Collected(self.log_beta), 0
+        streams, found, block = DrawStreams.of(seed), Collected(self.log_beta), 0
         report = progress_of(progress, "accepted")
         while len(found) < n:
             if max_proposals is not None and found.proposals >= max_proposals:
                 raise out_of_budget(self._samples(found), n, max_proposals)
             blocks = found.blocks_for(n, MOST_BLOCKS)
             piece = draw_blocks(
-                self.target, self.proposal, root, block, blocks, max_proposals, batch_size
+                self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
             )
             self._check(piece)
             found.add(piece, n)
@@ -146,7 +146,8 @@ class QRS:
             self._log_z_beta = self._enumerated()
         if self._log_z_beta is None:
             found = Collected(self.log_beta)
-            found.add(draw_blocks(self.target, self.proposal, 0, 0, NORMALISER_BLOCKS))
+            streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
+            found.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
             self._log_z_beta = found.log_z_beta
         return np.minimum(log_p, self.log_beta + log_q) - self._log_z_beta
 

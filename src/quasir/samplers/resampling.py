@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from quasir.blocks import root_seed, walk_rng
 from quasir.drawing import draw
 from quasir.draws import Draws
 from quasir.errors import InputError
 from quasir.levels import check_count
 from quasir.progress import Progress
 from quasir.samplers.approximate import Approximate, ran_out
+from quasir.streams import Purpose, root_seed, stream
 from quasir.typing import Array, Proposal, Seed, Target
 
 __all__ = ["SIR", "resampling_law"]
@@ -82,7 +82,7 @@ class SIR:
         chosen = np.empty(0, np.intp)
         if ess:
             cumulative = np.cumsum(law)
-            uniforms = walk_rng(root, 0).random(n) * cumulative[-1]
+            uniforms = stream(root, Purpose.RESAMPLE).random(n) * cumulative[-1]
             chosen = np.searchsorted(cumulative, uniforms, side="right")
             # Rounding must not lead past the last draw that is possible.
             chosen = np.minimum(chosen, np.flatnonzero(law)[-1])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from quasir.blocks import BLOCK, root_seed
 from quasir.certificate import level_text
 from quasir.drawing import draw_blocks
 from quasir.draws import Draws
@@ -16,6 +15,7 @@ from quasir.progress import Progress, progress_of
 from quasir.samplers.approximate import Approximate, ran_out
 from quasir.samplers.collect import warn_if_hopeless
 from quasir.samplers.qrs import MOST_BLOCKS
+from quasir.streams import BLOCK, DrawStreams
 from quasir.typing import Array, Proposal, Seed, Target
 
 __all__ = ["Climbed", "EmpiricalSupremum", "running_supremum"]
@@ -75,7 +75,7 @@ class EmpiricalSupremum:
         check_count("n", n)
         if max_proposals is not None:
             check_count("max_proposals", max_proposals)
-        root, climb, block = root_seed(seed), _Climb(n), 0
+        streams, climb, block = DrawStreams.of(seed), _Climb(n), 0
         report = progress_of(progress, "accepted")
         while climb.count < n:
             if max_proposals is not None and climb.proposals >= max_proposals:
@@ -83,7 +83,7 @@ class EmpiricalSupremum:
             blocks = climb.blocks_for(n)
             climb.add(
                 draw_blocks(
-                    self.target, self.proposal, root, block, blocks, max_proposals, batch_size
+                    self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
                 )
             )
             block += blocks

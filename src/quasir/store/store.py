@@ -15,18 +15,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from quasir.blocks import BLOCK
 from quasir.draws import Draws
 from quasir.errors import InputError, StoreError
 from quasir.store import shards
 from quasir.store.atomic import write_json
+from quasir.store.earlier import mixture_doubt
 from quasir.store.places import Place, place_of
 from quasir.store.shards import Shard, shard_name, shard_number
+from quasir.streams import BLOCK, DrawStreams
 from quasir.typing import Items
 
 __all__ = ["Store", "write_shard"]
 
-FORMAT = 1
+FORMAT = 2
+"""Of new runs. It is also the version of their random streams; runs of format 1 are read, too."""
 MANIFEST = "manifest.json"
 ITEMS = ("text", "token_ids", "item", "json")
 """Columns of a shard that its items are made of."""
@@ -98,10 +100,10 @@ class Store:
             raise StoreError(
                 f"{path} cannot be read ({error}): it was edited or damaged."
             ) from error
-        if manifest.get("format") != FORMAT or manifest.get("block") != BLOCK:
+        if manifest.get("format") not in (1, FORMAT) or manifest.get("block") != BLOCK:
             raise StoreError(
                 f"{folder} is of format {manifest.get('format')} with blocks of "
-                f"{manifest.get('block')}; this version reads {FORMAT} with {BLOCK}."
+                f"{manifest.get('block')}; this version reads 1 and {FORMAT} with {BLOCK}."
             )
         manifest.pop("draws", None)
         manifest.pop("content", None)
@@ -111,6 +113,11 @@ class Store:
     def seed(self) -> int:
         """The seed of the run."""
         return int(self.facts["seed"])
+
+    @property
+    def streams(self) -> DrawStreams:
+        """The random numbers of its draws, with the keys that the run was begun with."""
+        return DrawStreams(self.seed, version=int(self.facts["format"]))
 
     @property
     def blocks_a_shard(self) -> int:
@@ -279,7 +286,10 @@ class Store:
 
     def told(self) -> tuple[tuple[str, ...], float]:
         """Return what no draw shows: the run's doubts, and the ceiling of the log ratios."""
-        return tuple(self.facts.get("doubts", ())), float(self.facts.get("log_ceiling", math.inf))
+        doubts = tuple(self.facts.get("doubts", ()))
+        if self.facts["format"] == 1:
+            doubts += mixture_doubt(self.folder)
+        return doubts, float(self.facts.get("log_ceiling", math.inf))
 
 
 def facts_of(doubts: tuple[str, ...], log_ceiling: float) -> dict[str, Any]:

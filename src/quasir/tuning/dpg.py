@@ -17,6 +17,7 @@ from quasir.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.levels import check_count, number
 from quasir.scoring import name_of
+from quasir.streams import VERSION
 from quasir.target import Product
 from quasir.text.causal import CausalLM
 from quasir.tuning.checkpoint import digest
@@ -213,6 +214,7 @@ class DPG:
         warm, pool = self.warm_start, self.pool
         return {
             **{name: getattr(self, name) for name in options},
+            "streams": VERSION,
             "target": described(self.target),
             "base": digest(self.base.model),
             "max_tokens": self.base.max_tokens,

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from quasir.streams import Purpose, derived_seed, stream
 from quasir.text.texts import Texts
 from quasir.tuning.minibatch import Minibatches
 from quasir.tuning.policy import Policy, Weights
-from quasir.tuning.seeds import STEP, rng_of, seed_of, seeded
+from quasir.tuning.torch_seed import seeded
 from quasir.typing import Array
 
 __all__ = ["Diverged", "Learner", "Settings"]
@@ -80,10 +81,11 @@ class Learner:
         Diverged
         """
         policy, size = self.policy, self.settings.batch
-        index = batches.take(size, rng_of(self.seed, STEP, number))
+        index = batches.take(size, stream(self.seed, Purpose.TUNE_BATCH, number))
         chosen = texts.take(index)
         policy.model.train()
-        with seeded(policy.lm.device, seed_of(self.seed, STEP, number)):
+        dropout = derived_seed(self.seed, Purpose.TUNE_DROPOUT, number)
+        with seeded(policy.lm.device, dropout):
             log_pi = policy.log_probs(chosen)
             known = self._known_log_pi(batches, chosen, log_pi)
             counts = torch.from_numpy(batches.coefficients(index, known)).to(log_pi)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quasir.blocks import root_seed
 from quasir.errors import QuasirWarning, TuningError
+from quasir.streams import Purpose, derived_seed, root_seed
 from quasir.text.causal import CausalLM
 from quasir.tuning.checkpoint import Checkpoints
 from quasir.tuning.evaluate import Evaluation, better_by, evaluate
@@ -38,7 +38,6 @@ from quasir.tuning.minibatch import Minibatches
 from quasir.tuning.policy import Policy
 from quasir.tuning.result import load_result, write_result
 from quasir.tuning.rounds import Rounds
-from quasir.tuning.seeds import INITIAL, seed_of
 from quasir.typing import Array
 
 if TYPE_CHECKING:
@@ -68,7 +67,9 @@ class Loop:
         self._began, self._before = time.perf_counter(), 0.0
         seed = root_seed(dpg.seed)
         loss = loss_named(dpg.loss)
-        self.policy = Policy(dpg.base, dpg.lora, seed_of(seed, INITIAL), dpg.dropout)
+        self.policy = Policy(
+            dpg.base, dpg.lora, derived_seed(seed, Purpose.TUNE_INITIAL), dpg.dropout
+        )
         self.learner = Learner(self.policy, dpg.settings, seed)
         self.checkpoints = Checkpoints(None if out is None else out / "checkpoint", dpg.identity)
         self.rounds = Rounds(

@@ -14,7 +14,7 @@ from transformers.pytorch_utils import Conv1D
 
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
-from quasir.tuning.seeds import seeded
+from quasir.tuning.torch_seed import seeded
 
 __all__ = ["Policy", "Weights"]
 

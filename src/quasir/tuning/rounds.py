@@ -12,6 +12,7 @@ from quasir.drawing import draw
 from quasir.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.scoring import score
+from quasir.streams import Purpose, derived_seed, stream
 from quasir.target import Product
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
@@ -20,7 +21,6 @@ from quasir.tuning.checkpoint import Checkpoints
 from quasir.tuning.evaluate import log_partition
 from quasir.tuning.policy import Policy, Weights
 from quasir.tuning.replay import Pool, thinned
-from quasir.tuning.seeds import DRAWS, THINNING, rng_of
 from quasir.typing import Proposal, Target
 
 __all__ = ["Rounds"]
@@ -135,8 +135,8 @@ class Rounds:
 
     def _draw_from(self, source: int, n: int, sources: Sequence[int]) -> None:
         began = time.perf_counter()
-        rng = rng_of(self.seed, DRAWS, self.count, source)
-        draws = draw(self.target, self._proposal(source), n, seed=rng)
+        own = derived_seed(self.seed, Purpose.TUNE_DRAW, self.count, source)
+        draws = draw(self.target, self._proposal(source), n, seed=own)
         self.seconds += time.perf_counter() - began
         self.made += n
         self._check(draws.items, source)
@@ -156,7 +156,7 @@ class Rounds:
         held_out = np.floor(np.arange(1, n + 1) * self.hold_out) > np.floor(
             np.arange(n) * self.hold_out
         )
-        thinning = rng_of(self.seed, THINNING, self.count, source)
+        thinning = stream(self.seed, Purpose.TUNE_THIN, self.count, source)
         for pool, inside in ((self.trained, ~held_out), (self.held_out, held_out)):
             part = draws.take(np.flatnonzero(inside))
             if pool is self.trained and not self.impossible:

@@ -1,0 +1,19 @@
+"""Seeding torch for a while, from a seed of `quasir.streams`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["seeded"]
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch, which takes 63 bits, and leave its generators as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed % 2**63)
+        yield

@@ -1,0 +1,212 @@
+"""Every stream is its own: keys, the source code, and what stands on them."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quasir as qr
+from quasir.run.drawing import draw_into
+from quasir.store import Store
+from quasir.streams import BLOCK, DrawStreams, Purpose, derived_seed, stream
+
+SOURCE = Path(qr.__file__).parent
+FAIR = qr.Table({0: 0.5, 1: 0.5})
+
+
+def state(generator):
+    """Return the whole state of a generator, as something that can be compared."""
+    inner = generator.bit_generator.state["state"]
+    return inner["state"], inner["inc"]
+
+
+def family(generator):
+    """Return a generator's state, its children's and its grandchildren's."""
+    found = [state(generator)]
+    for child in generator.spawn(3):
+        found.append(state(child))
+        found += [state(grandchild) for grandchild in child.spawn(2)]
+    return found
+
+
+def families(seeds, places, make):
+    return [s for seed in seeds for place in places for s in family(make(seed, place))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 2**128 - 1), min_size=1, max_size=3, unique=True),
+    st.lists(
+        st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)),
+        min_size=1,
+        max_size=3,
+        unique=True,
+    ),
+)
+def test_all_streams_and_what_is_spawned_from_them_differ(seeds, places):
+    found = [
+        s
+        for purpose in Purpose
+        for s in families(seeds, places, lambda seed, at, p=purpose: stream(seed, p, *at))
+    ]
+    assert len(set(found)) == len(found) == 10 * len(Purpose) * len(seeds) * len(places)
+    derived = {derived_seed(seed, p, *at) for seed in seeds for p in Purpose for at in places}
+    assert len(derived) == len(Purpose) * len(seeds) * len(places)
+
+
+def test_small_seeds_and_places_where_numbers_meet_most_easily():
+    """Purposes, seeds, places and children are all small numbers in keys that are cut in words."""
+    seeds = [0, 1, 2, 2**31, 2**31 + 1, 2**32, 2**127]
+    places = [(i, j) for i in (0, 1, 2, 2**31, 2**32 - 1) for j in (0, 1, 2**31)]
+    found = [
+        s
+        for purpose in Purpose
+        for s in families(seeds, places, lambda seed, at, p=purpose: stream(seed, p, *at))
+    ]
+    assert len(set(found)) == len(found)
+    users = [s for seed in seeds for s in family(np.random.default_rng(seed))]
+    assert not set(users) & set(found)
+    earlier = families(seeds, range(4), lambda seed, b: DrawStreams(seed, version=1).propose(b))
+    assert not set(earlier) & set(found)
+
+
+def test_the_keys_of_format_1_meet_the_children_of_a_generator():
+    """The property above can fail, and did: with the earlier keys."""
+    child = DrawStreams(5, version=1).propose(3).spawn(1)[0]
+    log_u = DrawStreams(5, version=1).log_u(3)
+    np.testing.assert_array_equal(log_u, -child.standard_exponential(BLOCK))
+    child = DrawStreams(5).propose(3).spawn(1)[0]
+    assert not np.isin(DrawStreams(5).log_u(3), -child.standard_exponential(BLOCK)).any()
+
+
+@pytest.mark.parametrize("place", [(2**32, 0), (0, 2**32), (-1, 0)])
+def test_a_place_that_would_run_into_the_next_is_refused(place):
+    with pytest.raises(qr.InputError, match="would share random numbers"):
+        stream(0, Purpose.WALK, *place)
+
+
+def makers(path):
+    """Return the calls in a file that make a seed or a generator."""
+    names = {"SeedSequence", "default_rng", "RandomState", "PCG64", "Philox", "SFC64", "MT19937"}
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        called = getattr(node, "attr", None) or getattr(node, "id", None)
+        if called in names and path.name != "streams.py":
+            found.append(f"{path.name}:{node.lineno} {called}")
+        imported = [alias.name for alias in getattr(node, "names", []) if hasattr(alias, "name")]
+        if isinstance(node, ast.Import | ast.ImportFrom) and "random" in imported:
+            found.append(f"{path.name}:{node.lineno} import random")
+    return found
+
+
+def test_no_other_module_makes_a_seed_or_a_generator():
+    files = sorted(SOURCE.rglob("*.py"))
+    assert len(files) > 100
+    assert [found for path in files for found in makers(path)] == []
+
+
+def test_a_module_that_makes_a_generator_is_found(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import numpy as np\nrng = np.random.default_rng(3)\nimport random\n")
+    assert set(makers(wrong)) == {"wrong.py:2 default_rng", "wrong.py:3 import random"}
+
+
+class Recording:
+    """A proposal that keeps what it drew."""
+
+    prefix_stable = True
+
+    def __init__(self):
+        self.drawn = []
+
+    def sample(self, n, rng):
+        items = rng.random(n).round(12)
+        self.drawn.append(set(items.tolist()))
+        return items, np.zeros(n)
+
+    def log_prob(self, items):
+        return np.zeros(len(items))
+
+
+def test_fitting_checking_and_certifying_do_not_share_draws():
+    base = Recording()
+    low = qr.Feature("low", lambda x: x < 0.3)
+    target = qr.constrain(base, {low: 0.5}, n=2000, seed=0)
+    fitted = set().union(*base.drawn)
+    base.drawn.clear()
+    draws = qr.draw(target, base, 2000, seed=0)
+    drawn = set().union(*base.drawn)
+    base.drawn.clear()
+    target.check(2000, seed=0)
+    checked = set().union(*base.drawn)
+    base.drawn.clear()
+    sampler = qr.QRS(target, base, beta=2.0)
+    sampler.log_prob(np.array([0.5]))
+    normalised = set().union(*base.drawn)
+    sets = [fitted, drawn, checked, normalised]
+    assert sum(map(len, sets)) == len(set().union(*sets)) > 8000
+    # Where sameness is documented: QRS.sample is the accepted part of draw.
+    samples = sampler.sample(50, seed=0)
+    np.testing.assert_array_equal(samples.items, draws.items[draws.accepted(beta=2.0)[:50]])
+
+
+def recipe_of(proposal):
+    return f"base: {{table: {{a: 0.4, b: 0.6}}}}\nproposal: {proposal}\nchoose: {{beta: 1}}\n"
+
+
+MIXTURE = "{mixture: [{table: {a: 1.0}}, {table: {a: 0.5, b: 0.5}}]}"
+
+
+def run_of_format_1(folder, proposal_text, n, version=1):
+    """Write a run as the version before wrote it: its manifest says 1, its streams are the old."""
+    target, proposal = qr.Table({"a": 0.4, "b": 0.6}), None
+    parts = [qr.Table({"a": 1.0}), qr.Table({"a": 0.5, "b": 0.5})]
+    proposal = qr.Mixture(parts) if "mixture" in proposal_text else parts[1]
+    store = Store.create(folder, seed=3, blocks_a_shard=2)
+    store.facts["format"] = version
+    (folder / "recipe.yaml").write_text(recipe_of(proposal_text))
+    draw_into(store, target, proposal, n)
+    return target, proposal
+
+
+def test_a_run_of_format_1_is_read_and_gone_on_with_as_it_was_begun(tmp_path):
+    target, proposal = run_of_format_1(tmp_path / "whole", MIXTURE, 5000)
+    run_of_format_1(tmp_path / "part", MIXTURE, 2048)
+    store = Store.open(tmp_path / "part")
+    draw_into(store, target, proposal, 5000)
+    assert json.loads((tmp_path / "part" / "manifest.json").read_text())["format"] == 1
+    whole, part = (qr.Draws.load(tmp_path / name) for name in ("whole", "part"))
+    np.testing.assert_array_equal(whole.log_u, part.log_u)
+    assert list(whole.items) == list(part.items)
+    new = qr.draw(target, proposal, 5000, seed=3)
+    assert not np.isin(whole.log_u, new.log_u).any()
+
+
+@pytest.mark.parametrize(
+    ("proposal", "version", "doubted"),
+    [(MIXTURE, 1, True), ("{table: {a: 0.5, b: 0.5}}", 1, False), (MIXTURE, 2, False)],
+)
+def test_the_defect_of_format_1_is_a_doubt_on_mixtures(tmp_path, proposal, version, doubted):
+    run_of_format_1(tmp_path, proposal, 2048, version)
+    for curve in (qr.tradeoff(qr.Draws.load(tmp_path)), qr.tradeoff(tmp_path, stream=True)):
+        doubts = " ".join(curve.at(beta=1.0).doubts)
+        assert ("random streams of format 1" in doubts) == doubted
+
+
+def test_a_store_of_format_1_without_a_recipe_has_a_doubt_with_an_if(tmp_path):
+    run_of_format_1(tmp_path, MIXTURE, 1024)
+    (tmp_path / "recipe.yaml").unlink()
+    (doubt,) = qr.Draws.load(tmp_path).doubts
+    assert doubt.startswith("If the proposal was a mixture: this run was begun")
+
+
+def test_a_store_of_a_format_to_come_is_refused(tmp_path):
+    run_of_format_1(tmp_path, MIXTURE, 1024, version=2)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 3}))
+    with pytest.raises(qr.StoreError, match="this version reads 1 and 2"):
+        Store.open(tmp_path)
