@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 import quasir as qr
 from benchmarks.show import best
+from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
-from quasir.run.drawing import draw_into, draw_shard
-from quasir.run.folder import TEXT_BLOCKS_A_SHARD
+from quasir.runs.draw_shards import draw_into, draw_shard
+from quasir.runs.folder import TEXT_BLOCKS_A_SHARD
 from quasir.store import Store
 from quasir.store.store import write_shard
-from quasir.streams import DrawStreams
 
 DRAWS = 100_000_000
 SHARDS = 24
@@ -28,7 +28,7 @@ COLUMNS = ["log_p", "log_q", "feature:flag", "feature:size"]
 LOOK = """
 import json, resource, sys, time
 import quasir as qr
-from quasir.memory import keep_freed_memory
+from quasir.core.malloc import keep_freed_memory
 keep_freed_memory()  # as `quasir tradeoff` does
 start = time.perf_counter()
 curve = qr.tradeoff(sys.argv[1], stream=True)
@@ -55,11 +55,11 @@ def synthetic(folder, n):
         store.add(
             number,
             qr.Draws(
-                log_q + rng.normal(0, 1.5, size),
-                log_q,
-                -rng.standard_exponential(size),
+                log_p=log_q + rng.normal(0, 1.5, size),
+                log_q=log_q,
+                log_u=-rng.standard_exponential(size),
                 features={"flag": rng.random(size) < 0.2, "size": rng.normal(50, 10, size)},
-            ),
+            ).rows,
         )
     return store
 
@@ -159,10 +159,10 @@ def shard_row():
         store = Store.create(Path(folder) / "run", 0, TEXT_BLOCKS_A_SHARD)
 
         def keep():
-            store.add(0, draws)
+            store.add(0, draws.rows)
 
         keeping = best(keep, 5)
-        assert write_shard(store.place, 0, draws, 0) == store.shards[0].sha256
+        assert write_shard(store.location, 0, draws.rows, 0) == store.shards[0].sha256
     return (
         "a shard of 4,096 texts: writing, hash and manifest, share of drawing",
         keeping / drawing,

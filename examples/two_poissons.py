@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import quasir as qr
-from quasir.report.plots import COLOURS
+from quasir.certificates.figures import COLOURS
 
 BETAS = np.geomspace(0.5, 4.0, 200)
 TABLE_BETAS = (0.5, 1.0, 2.0, 3.0, 4.0)

@@ -6,7 +6,7 @@ import numpy as np
 
 import quasir as qr
 from quasir.samplers.edits import MASK, Edit, log_directions, positions
-from quasir.samplers.local import log_acceptance
+from quasir.samplers.local_chains import log_acceptance
 
 
 class TableEditor:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.ceiling import log_ceiling
-from quasir.draws import Draws
+from quasir.draws.ceiling import log_ceiling
+from quasir.draws.draws import Draws
 from quasir.store import Store
 
 ITEMS = [f"{letter}{number}" for letter in "ab" for number in range(1000)]
@@ -82,7 +82,13 @@ def test_a_factor_that_cannot_say_how_large_it_gets():
 
 MIXED = qr.Mixture([OTHER, BASE])
 DRAWS = qr.draw(TARGET, MIXED, 5000, seed=0)
-WITHOUT = Draws(DRAWS.log_p, DRAWS.log_q, DRAWS.log_u, DRAWS.items, features=DRAWS.features)
+WITHOUT = Draws(
+    log_p=DRAWS.log_p,
+    log_q=DRAWS.log_q,
+    log_u=DRAWS.log_u,
+    items=DRAWS.items,
+    features=DRAWS.features,
+)
 
 
 def test_from_the_ceiling_on_the_samples_are_those_of_p_for_certain():
@@ -119,7 +125,7 @@ def test_the_exact_target_can_be_asked_for():
     assert cert.acceptance_rate.low < exact < cert.acceptance_rate.high
     seen = DRAWS.take(np.flatnonzero(DRAWS.log_ratio < DRAWS.log_ceiling - 0.5))
     assert qr.tradeoff(seen).at(kl=0).log_beta == DRAWS.log_ceiling
-    alone = Draws(seen.log_p, seen.log_q, seen.log_u)
+    alone = Draws(log_p=seen.log_p, log_q=seen.log_q, log_u=seen.log_u)
     with pytest.raises(qr.Unreachable):
         qr.tradeoff(alone).at(kl=0)
     # A small distance that these draws cannot vouch for is told to be had so.
@@ -134,8 +140,10 @@ def test_the_exact_target_can_be_asked_for():
 
 def test_a_ceiling_that_a_ratio_is_above_is_not_believed():
     largest = float(DRAWS.log_ratio.max())
-    false = Draws(DRAWS.log_p, DRAWS.log_q, DRAWS.log_u, log_ceiling=largest - 0.01)
-    true = Draws(DRAWS.log_p, DRAWS.log_q, DRAWS.log_u, log_ceiling=largest)
+    false = Draws(
+        log_p=DRAWS.log_p, log_q=DRAWS.log_q, log_u=DRAWS.log_u, log_ceiling=largest - 0.01
+    )
+    true = Draws(log_p=DRAWS.log_p, log_q=DRAWS.log_q, log_u=DRAWS.log_u, log_ceiling=largest)
     assert qr.tradeoff(true).at(log_beta=largest).tvd.high == 0
     assert qr.tradeoff(false).at(log_beta=largest).tvd.high > 0
     assert qr.tradeoff(false).tail.log_ceiling == math.inf
@@ -158,7 +166,7 @@ def test_the_intervals_are_narrower_and_still_cover():
         draws = qr.draw(TARGET, MIXED, 1000, seed=seed)
         curve = qr.tradeoff(draws, log_betas=levels)
         covered += (curve.tvd.low <= exact) & (exact <= curve.tvd.high)
-        alone = Draws(draws.log_p, draws.log_q, draws.log_u)
+        alone = Draws(log_p=draws.log_p, log_q=draws.log_q, log_u=draws.log_u)
         wide = qr.tradeoff(alone, log_betas=levels).tvd.high
         assert (curve.tvd.high <= wide + 1e-12).all()
         narrower += (curve.tvd.high / wide).mean()
@@ -182,16 +190,16 @@ def test_it_is_kept_with_the_draws(tmp_path):
 
 
 def test_a_run_forgets_it_when_a_feature_turns_out_to_be_a_number(tmp_path):
-    from quasir.run.drawing import draw_into
+    from quasir.runs.draw_shards import draw_into
 
     numbers = []
     fickle = qr.Feature("fickle", lambda x: 2.5 if numbers else True)
     target = BASE * qr.tilt(fickle, 1.0)
     store = Store.create(tmp_path, 0)
     draw_into(store, target, BASE, store.shard_size)
-    assert Store.open(tmp_path).told() == ((), 1.0)
+    assert Store.open(tmp_path).log_ceiling == 1.0
     draw_into(store, target, BASE, 2 * store.shard_size)
-    assert Store.open(tmp_path).told() == ((), 1.0)
+    assert Store.open(tmp_path).log_ceiling == 1.0
     numbers.append(1)
     draw_into(store, target, BASE, 3 * store.shard_size)
-    assert Store.open(tmp_path).told() == ((), math.inf)
+    assert Store.open(tmp_path).log_ceiling == math.inf

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quasir as qr
+from quasir.core.streams import BLOCK
 from quasir.samplers import (
     IMH,
     SIR,
@@ -17,10 +18,9 @@ from quasir.samplers import (
     RejectionChain,
     RejectionControl,
 )
-from quasir.samplers.approximate import count_distinct
-from quasir.samplers.independent import chain_states
+from quasir.samplers.independent_chain import chain_states
+from quasir.samplers.results import count_distinct
 from quasir.samplers.schedule import Schedule
-from quasir.streams import BLOCK
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -265,7 +265,7 @@ def test_a_chain_that_cannot_start_is_told_of():
 
 def test_replay_without_items_gives_places():
     draws = qr.draw(TARGET, PROPOSAL, 3000, seed=5)
-    bare = qr.Draws(draws.log_p, draws.log_q, draws.log_u)
+    bare = qr.Draws(log_p=draws.log_p, log_q=draws.log_q, log_u=draws.log_u)
     for sampler in (
         IMH(TARGET, PROPOSAL, thin=3),
         RejectionChain(TARGET, PROPOSAL, 1.5, reset=4),
@@ -377,6 +377,6 @@ def test_few_samples_need_few_proposals():
 
 def test_distinct_items_are_counted():
     assert count_distinct(np.array([1, 1, 2])) == 2
-    assert count_distinct(qr.items.Strings.of(["a", "b", "a"])) == 2
-    assert count_distinct(qr.items.Coded(("a", "b"), np.array([0, 0]))) == 1
-    assert count_distinct(qr.items.as_items([(1, 2), (1,), (1, 2)])) == 2
+    assert count_distinct(qr.core.items.Strings.of(["a", "b", "a"])) == 2
+    assert count_distinct(qr.core.items.Coded(("a", "b"), np.array([0, 0]))) == 1
+    assert count_distinct(qr.core.items.as_items([(1, 2), (1,), (1, 2)])) == 2

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quasir as qr
-from quasir.streams import BLOCK, DrawStreams, Purpose, root_seed
+from quasir.core.streams import BLOCK, DrawStreams, Purpose, root_seed
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))

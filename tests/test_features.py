@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.items import Coded, Strings
+from quasir.core.items import Coded, Strings
 
 
 def test_contains_regex_and_words():

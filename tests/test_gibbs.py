@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.lattice import RBM, Ising, Potts, UniformStates, grid
 from quasir.samplers import Gibbs
+from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 
 TARGET = Ising(grid(3, 3, 0.4), 0.1)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.items import Coded, Strings, as_items, concatenate, take
+from quasir.core.items import Coded, Strings, as_items, concatenate, take
 
 
 @given(st.lists(st.text()), st.data())

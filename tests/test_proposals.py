@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.items import Coded
+from quasir.core.items import Coded
 
 
 def test_table_targets_and_proposals_with_different_supports():

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.streams import BLOCK
+from quasir.core.streams import BLOCK
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -174,7 +174,7 @@ def test_incremental_goes_on_where_the_rate_is_out_of_reach():
 
 
 def test_incremental_holds_no_more_than_twice_n():
-    from quasir.samplers.incremental import _Best
+    from quasir.samplers.incremental_qrs import _Best
 
     best = _Best(11)
     for start in range(20):

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.run.drawing import draw_into
+from quasir.core.streams import BLOCK, DrawStreams, Purpose, derived_seed, stream
+from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
-from quasir.streams import BLOCK, DrawStreams, Purpose, derived_seed, stream
 
 SOURCE = Path(qr.__file__).parent
 FAIR = qr.Table({0: 0.5, 1: 0.5})
@@ -167,7 +167,7 @@ def run_of_format_1(folder, proposal_text, n, version=1):
     parts = [qr.Table({"a": 1.0}), qr.Table({"a": 0.5, "b": 0.5})]
     proposal = qr.Mixture(parts) if "mixture" in proposal_text else parts[1]
     store = Store.create(folder, seed=3, blocks_a_shard=2)
-    store.facts["format"] = version
+    store.change(format=version)
     (folder / "recipe.yaml").write_text(recipe_of(proposal_text))
     draw_into(store, target, proposal, n)
     return target, proposal

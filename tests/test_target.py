@@ -68,7 +68,7 @@ def test_what_was_drawn_from_the_base_is_not_scored_again():
 
 def test_a_mixture_that_the_base_is_part_of_asks_it_once_for_each_item():
     base = Counting()
-    target = qr.target.Product(base) * HAS_A
+    target = qr.Product(base) * HAS_A
     draws = qr.draw(target, qr.Mixture([OTHER, base], weights=[3, 1]), 4000, seed=0)
     assert draws.spared == 4000
     # Three in four come from the other one, and only those has the base to score.

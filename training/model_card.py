@@ -27,7 +27,7 @@ from sampling import sample_tokens
 from trainer import command_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from quasir.memory import keep_freed_memory
+from quasir.core.malloc import keep_freed_memory
 
 # The word lists of the paper's features.
 SCIENCE = (

@@ -25,8 +25,8 @@ from proposal_card import export
 
 import quasir as qr
 from quasir import recipes
-from quasir.store.atomic import write_text
-from quasir.target import Pointwise, Tilt
+from quasir.core.files import write_text
+from quasir.targets.factors import Pointwise, Tilt
 
 MODEL = "quasir/biographies"
 MAX_TOKENS = 40

@@ -22,7 +22,7 @@ import torch
 from muon import Muon
 from torch import nn
 
-from quasir.memory import keep_freed_memory
+from quasir.core.malloc import keep_freed_memory
 
 CHECKPOINT_EVERY = 50
 

@@ -11,11 +11,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from quasir import engines, features, lattice, metrics
-from quasir.certificate import Certificate
-from quasir.constrain import constrain
-from quasir.drawing import draw
-from quasir.draws import Draws
+from quasir import engines, features, metrics
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.tradeoff import Curve, tradeoff
+from quasir.constraints.constrain import constrain
+from quasir.core.types import Batch, Proposal, Target
+from quasir.draws.draw import draw
+from quasir.draws.draws import Draws
 from quasir.errors import (
     BudgetExceeded,
     FeatureError,
@@ -31,7 +33,7 @@ from quasir.errors import (
     Unreachable,
     WorkFailed,
 )
-from quasir.estimate import Estimate
+from quasir.estimation.estimate import Estimate
 from quasir.features import Feature
 from quasir.proposals import Mixture, Table, from_scipy
 from quasir.samplers import (
@@ -53,9 +55,10 @@ from quasir.samplers import (
     Samples,
     Weighted,
 )
-from quasir.target import Conditional, Product, reward, tilt
-from quasir.tradeoff import Curve, tradeoff
-from quasir.typing import Batch, Proposal, Target
+from quasir.targets import lattice
+from quasir.targets.conditional import Conditional
+from quasir.targets.factors import reward, tilt
+from quasir.targets.product import Product
 
 if TYPE_CHECKING:
     from quasir import text, tuning

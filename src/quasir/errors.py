@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from quasir.certificate import Certificate
-    from quasir.samplers.approximate import Approximate
-    from quasir.samplers.samples import Samples
-    from quasir.text.causal import CausalLM
+from typing import Any
 
 __all__ = [
     "BudgetExceeded",
@@ -52,7 +46,7 @@ class Unreachable(QuasirError):
         The closest that the draws can vouch for.
     """
 
-    def __init__(self, message: str, best: Certificate | None = None) -> None:
+    def __init__(self, message: str, best: Any = None) -> None:
         super().__init__(message)
         self.best = best
 
@@ -66,7 +60,7 @@ class BudgetExceeded(QuasirError):
         Those found so far; nothing is lost.
     """
 
-    def __init__(self, message: str, samples: Samples | Approximate) -> None:
+    def __init__(self, message: str, samples: Any) -> None:
         super().__init__(message)
         self.samples = samples
 
@@ -110,7 +104,7 @@ class TuningError(QuasirError):
         The last good proposal, where there is one.
     """
 
-    def __init__(self, message: str, tuned: CausalLM | None = None) -> None:
+    def __init__(self, message: str, tuned: Any = None) -> None:
         super().__init__(message)
         self.tuned = tuned
 

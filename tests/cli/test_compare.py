@@ -211,7 +211,7 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
     possible = draws.log_p > -np.inf
     places = [run * length + np.flatnonzero(possible[run * length :])[:12] for run in range(3)]
     texts = qr.text.Texts(draws.items.ids, draws.items.offsets, lm.tokenizer)
-    pool = qr.Draws(draws.log_p, draws.log_q, draws.log_u, texts)
+    pool = qr.Draws(log_p=draws.log_p, log_q=draws.log_q, log_u=draws.log_u, items=texts)
     # One draw in so many is possible, and a chain's wait counts as its steps.
     length_of_chain = max(1, 5 - round(1 / possible.mean()) + 1)
     sampler = qr.RWMH(target, warm, editor, reset=length_of_chain)

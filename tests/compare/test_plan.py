@@ -5,7 +5,7 @@ import pytest
 
 import quasir as qr
 from quasir.compare.methods import DEMANDS, METHODS, Cost, waits
-from quasir.compare.plan import FEWEST, FEWEST_RUNS, plan
+from quasir.compare.stretches import FEWEST, FEWEST_RUNS, plan
 from tests.compare.pools import letters, places, poissons
 
 ALL = list(METHODS)

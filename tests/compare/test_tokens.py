@@ -5,7 +5,7 @@ import pytest
 
 from quasir import recipes
 from quasir.compare.tokens import token_counter
-from quasir.items import Strings, TokenTexts
+from quasir.core.items import Strings, TokenTexts
 
 torch = pytest.importorskip("torch")
 

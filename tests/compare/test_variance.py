@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import quasir as qr
+from quasir.compare.spread import ABOVE, BETAS, betas_of, variance
 from quasir.compare.table import as_csv
-from quasir.compare.variance import ABOVE, BETAS, betas_of, variance
 from tests.compare.pools import letters, poissons
 from tests.statistical.goodness import FALSE_ALARM
 
@@ -102,7 +102,7 @@ def test_where_all_ratios_are_equal_only_the_rate_moves():
 
 def test_scaling_by_e_to_the_800_changes_no_spread():
     plain = poissons(10_000)
-    far = qr.Draws(plain.log_p - 800, plain.log_q, plain.log_u)
+    far = qr.Draws(log_p=plain.log_p - 800, log_q=plain.log_q, log_u=plain.log_u)
     for a, b in zip(variance(plain).spreads[1:], variance(far).spreads[1:], strict=True):
         assert b.log_beta == pytest.approx(a.log_beta - 800)
         assert b.cell.runs.mean == pytest.approx(a.cell.runs.mean, rel=1e-6)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from quasir.lattice import RBM, Ising, Potts, UniformStates, grid
 from quasir.samplers import RWMH, Gibbs
 from quasir.samplers.edits import Limits, log_directions, positions
-from quasir.samplers.gwg import log_moves, log_values
-from quasir.samplers.independent import chain_states, log_move
-from quasir.samplers.local import log_acceptance
+from quasir.samplers.gibbs_with_gradients import log_moves, log_values
+from quasir.samplers.independent_chain import chain_states, log_move
+from quasir.samplers.local_chains import log_acceptance
 from quasir.samplers.rejection_control import log_control_weight
-from quasir.samplers.resampling import resampling_law
+from quasir.samplers.sir import resampling_law
+from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 from tests.sequences import (
     TableEditor,
     every_sequence,

@@ -11,10 +11,10 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 import quasir as qr
 from quasir import metrics
-from quasir.items import Coded, Strings
-from quasir.metrics.coding import code
+from quasir.core.items import Coded, Strings
 from quasir.metrics.ngrams import count_ngrams, in_order
 from quasir.metrics.self_bleu import bleu_of_each, closest_length
+from quasir.metrics.text_codes import code
 
 SPLIT = {"word": str.split, "character": list}
 UNITS = list(SPLIT)

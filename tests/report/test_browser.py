@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 import quasir as qr
-from quasir.report.check import Check
+from quasir.certificates.check import Check
 from quasir.report.page import About
 from tests.report.reading import HOSTILE, biographies, page_of, poisson_draws
 

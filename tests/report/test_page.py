@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.estimate import Estimate
-from quasir.report.check import Check
-from quasir.report.marked import pieces
+from quasir.certificates.check import Check
+from quasir.estimation.estimate import Estimate
+from quasir.report.highlights import pieces
 from quasir.report.page import About
 from quasir.report.page_data import as_json
 from quasir.report.phrases import MINUS, TIMES, beta_text, number_text, phrase, rate_phrase

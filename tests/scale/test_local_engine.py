@@ -6,9 +6,8 @@ from scipy import stats
 
 import quasir as qr
 from quasir.engines import Local, local
-from quasir.run.drawing import draw_into
-from quasir.store import Store
-from quasir.store.shards import Shard
+from quasir.runs.draw_shards import draw_into
+from quasir.store import Shard, Store
 from tests.scale.faulty import Faulty
 from tests.store.test_store import same
 
@@ -33,7 +32,7 @@ def whole(tmp_path_factory):
 
 def rare(store, shard):
     """Return an item that is in this shard alone."""
-    items = np.asarray(store.load().items)
+    items = np.asarray(qr.Draws.load(store).items)
     mine = np.arange(len(items)) // store.shard_size == shard
     found = set(items[mine]) - set(items[~mine])
     return int(max(found))
@@ -54,12 +53,12 @@ def test_two_processes_draw_the_same(whole, tmp_path):
     store = create(tmp_path / "run")
     assert draw_into(store, TARGET, PROPOSAL, N, engine=Local(processes=2, threads=1)) == N
     assert hashes(store) == hashes(whole)
-    assert store.facts["workers"] in (1, 2)
-    assert store.facts["machines"] == 1
+    assert store.manifest.workers in (1, 2)
+    assert store.manifest.machines == 1
     assert all(shard.seconds > 0 for shard in Store.open(store.folder).shards.values())
     drawn = qr.draw(TARGET, PROPOSAL, N, seed=4, engine=Local(processes=2))
     same(drawn, qr.draw(TARGET, PROPOSAL, N, seed=4))
-    np.testing.assert_array_equal(drawn.items, whole.load().items)
+    np.testing.assert_array_equal(drawn.items, qr.Draws.load(whole).items)
 
 
 def test_this_process_is_an_engine_too(whole, tmp_path):
@@ -179,7 +178,7 @@ def test_shards_at_an_address(whole, tmp_path):
     assert not (tmp_path / "run" / "draws").exists()
     assert len(list((tmp_path / "elsewhere").iterdir())) == len(whole.shards)
     opened = Store.open(tmp_path / "run")
-    same(opened.load(), whole.load())
+    same(qr.Draws.load(opened), qr.Draws.load(whole))
     curve = qr.tradeoff(opened, stream=True)
     np.testing.assert_array_equal(curve.tvd.value, qr.tradeoff(whole, stream=True).tvd.value)
     assert len(list((tmp_path / "run" / "draws").glob("*.summary"))) == len(whole.shards)

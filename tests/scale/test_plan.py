@@ -8,10 +8,9 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.run.drawing import draw_into
-from quasir.run.planning import Range, plan
-from quasir.store import Store
-from quasir.store.shards import Shard
+from quasir.runs.draw_shards import draw_into
+from quasir.runs.pilot import Range, plan
+from quasir.store import Shard, Store
 from tests.cli.helpers import LETTERS, quasir
 
 TARGET, PROPOSAL = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
@@ -56,7 +55,7 @@ def test_the_range_of_the_plan_covers(tmp_path):
 
 
 def test_hours_and_machines(pilot):
-    store = Store(pilot.folder, dict(pilot.facts), dict(pilot.shards))
+    store = Store(pilot.folder, pilot.manifest, dict(pilot.shards))
     store.shards = {
         i: replace(shard, seconds=shard.draws / 100) for i, shard in store.shards.items()
     }
@@ -65,7 +64,7 @@ def test_hours_and_machines(pilot):
     left = made.draws.value - len(store)
     assert made.seconds.value == pytest.approx(left / 100)
     assert made.machines_for(made.seconds.high / 3600 / 3.5) == 4
-    store.facts |= {"workers": 8, "machines": 2}
+    store.change(workers=8, machines=2)
     assert plan(store, {"tvd": 0.02}, se=1e-4).per_second.value == 400
     # Shards that differ in speed make the hours uncertain.
     store.shards = {i: replace(s, seconds=s.draws / (50 + 50 * i)) for i, s in store.shards.items()}

@@ -12,7 +12,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.engines import Ray
-from quasir.run.drawing import draw_into
+from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
 from tests.cli.helpers import quasir, start
 from tests.scale.faulty import Faulty
@@ -49,7 +49,7 @@ def test_any_number_of_workers_draws_the_same(cluster, whole, tmp_path, workers)
     engine = Ray(cluster.address, workers=workers)
     assert draw_into(store, TARGET, PROPOSAL, N, engine=engine) == N
     assert hashes(store) == hashes(whole)
-    assert 1 <= store.facts["workers"] <= workers
+    assert 1 <= store.manifest.workers <= workers
     assert draw_into(store, TARGET, PROPOSAL, N, engine=engine) == 0
 
 
@@ -57,7 +57,7 @@ def test_any_number_of_workers_draws_the_same(cluster, whole, tmp_path, workers)
 def test_into_memory(cluster, whole):
     drawn = qr.draw(TARGET, PROPOSAL, N, seed=4, engine=Ray(cluster.address, workers=2))
     same(drawn, qr.draw(TARGET, PROPOSAL, N, seed=4))
-    np.testing.assert_array_equal(drawn.items, whole.load().items)
+    np.testing.assert_array_equal(drawn.items, qr.Draws.load(whole).items)
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster, whole, tmp_path, rare_shard):
@@ -197,5 +197,5 @@ def test_options_that_do_not_go_together(tmp_path):
 
 def test_the_expected_scores(whole):
     """The comparison above is of draws that are right, and not only alike."""
-    draws = whole.load()
+    draws = qr.Draws.load(whole)
     np.testing.assert_allclose(draws.log_p, stats.poisson(11).logpmf(draws.items), rtol=1e-12)

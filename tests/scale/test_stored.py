@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.run import sample_run, sample_stored
-from quasir.run.drawing import draw_into
+from quasir.runs import sample_run, sample_stored
+from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, quasir
 
@@ -26,7 +26,7 @@ def drawn(folder, n=9000):
 def certificates(store, log_beta=0.25):
     return (
         qr.tradeoff(store, stream=True).at(log_beta=log_beta),
-        qr.tradeoff(store.load()).at(log_beta=log_beta),
+        qr.tradeoff(qr.Draws.load(store)).at(log_beta=log_beta),
     )
 
 
@@ -35,7 +35,7 @@ def test_the_same_samples(tmp_path, n):
     store = drawn(tmp_path / "run")
     ours, theirs = certificates(store)
     streamed = sample_stored(store, ours, n)
-    whole = sample_run(store.load(), theirs, n)
+    whole = sample_run(qr.Draws.load(store), theirs, n)
     np.testing.assert_array_equal(streamed.index, whole.index)
     assert list(streamed.samples.items) == list(whole.samples.items)
     for name in ("log_p_beta", "log_p", "log_q"):
@@ -55,14 +55,16 @@ def test_no_shard_more_is_read_than_it_takes(tmp_path, monkeypatch):
     store = drawn(tmp_path / "run")
     certificate, _ = certificates(store)
     read, taken = [], []
-    numbers, items = Store.read, Store.items
+    numbers, items = Store.rows_of, Store.items_of
     monkeypatch.setattr(
         Store,
-        "read",
+        "rows_of",
         lambda self, i, items=True: read.append((i, items)) or numbers(self, i, items),
     )
     monkeypatch.setattr(
-        Store, "items", lambda self, i, rows: taken.append((i, len(rows))) or items(self, i, rows)
+        Store,
+        "items_of",
+        lambda self, i, rows: taken.append((i, len(rows))) or items(self, i, rows),
     )
     sampled = sample_stored(store, certificate, 1800)
     last = int(sampled.index[-1]) // store.shard_size
@@ -83,11 +85,11 @@ def test_too_few_are_drawn_on_for(tmp_path):
     sampled = sample_stored(store, certificate, 4000, more)
     assert len(sampled.samples) == 4000
     assert sampled.certificate.n == len(store) > 3000
-    whole = store.load().accepted(log_beta=sampled.certificate.log_beta)[:4000]
+    whole = qr.Draws.load(store).accepted(log_beta=sampled.certificate.log_beta)[:4000]
     np.testing.assert_array_equal(sampled.index, whole)
     with pytest.raises(qr.BudgetExceeded, match="draws hold") as caught:
         sample_stored(store, certificate, 10**6, more, max_proposals=len(store))
-    every = store.load().accepted(log_beta=certificate.log_beta)
+    every = qr.Draws.load(store).accepted(log_beta=certificate.log_beta)
     assert len(caught.value.samples) == len(every)
     assert caught.value.samples.items[0] in ("a", "b", "c", "<script>")
 
@@ -110,7 +112,7 @@ def test_memory_is_that_of_a_shard(tmp_path):
         for number in store.missing(n):
             start = number * store.shard_size
             rows = np.arange(start, min(start + store.shard_size, n))
-            store.add(number, draws.take(rows))
+            store.add(number, draws.take(rows).rows)
         del draws
         tracemalloc.start()
         certificate = qr.tradeoff(store, stream=True).at(acceptance_rate=0.001)

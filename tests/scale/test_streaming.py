@@ -3,16 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.bins import MOST_BINS, Bins
-from quasir.evaluator import Evaluator
-from quasir.store import Store, summaries
-from quasir.summary import Summary, kept
-from quasir.tradeoff import Curve, curve_of
+from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.tradeoff import Curve, curve_of
+from quasir.estimation import summary_cache as summaries
+from quasir.estimation.bins import MOST_BINS, Bins
+from quasir.estimation.summary import Summary, kept
+from quasir.store import Store
 from tests.exact.test_formulas import columns
 
 
@@ -238,7 +240,9 @@ def saved(tmp_path, draws, blocks_a_shard=4):
     store = Store.create(tmp_path / "run", draws.seed, blocks_a_shard)
     for number in store.missing(len(draws)):
         start = number * store.shard_size
-        store.add(number, draws.take(np.arange(start, min(start + store.shard_size, len(draws)))))
+        store.add(
+            number, draws.take(np.arange(start, min(start + store.shard_size, len(draws)))).rows
+        )
     return store
 
 
@@ -270,7 +274,7 @@ def test_a_second_look_reads_summaries_alone(tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("a shard was read")
 
-    monkeypatch.setattr(summaries.pq, "ParquetFile", never)
+    monkeypatch.setattr(pq, "ParquetFile", never)
     again = qr.tradeoff(Store.open(tmp_path / "run"), stream=True)
     np.testing.assert_array_equal(again.tvd.value, first.tvd.value)
     np.testing.assert_array_equal(again.moments["size"].se, first.moments["size"].se)
@@ -281,7 +285,7 @@ def test_a_summary_that_is_stale_is_made_again(tmp_path):
     store = saved(tmp_path, draws.take(np.arange(18_000)))
     qr.tradeoff(store, stream=True)
     # The last shard grows; another summary is damaged, one is another shard's, one is gone.
-    store.add(4, draws.take(np.arange(16_384, 20_000)))
+    store.add(4, draws.take(np.arange(16_384, 20_000)).rows)
     paths = [summaries.summary_path(store, i) for i in range(5)]
     paths[0].write_bytes(paths[0].read_bytes()[:1000])
     paths[1].write_bytes(paths[2].read_bytes())
@@ -322,7 +326,7 @@ def test_draws_in_the_order_of_their_ratios(tmp_path, falling, keep):
 
 def test_doubts_of_the_draws_are_kept(tmp_path):
     store = saved(tmp_path, random_draws(3000, 1.5))
-    store.facts["doubts"] = ["what the draws cannot show"]
+    store.change(doubts=("what the draws cannot show",))
     assert "what the draws cannot show" in qr.tradeoff(store, stream=True).at(beta=1).doubts
 
 

@@ -8,11 +8,10 @@ import pytest
 
 import quasir as qr
 from quasir.cli.watch import as_text, reached
-from quasir.run.drawing import _Workers, draw_into
-from quasir.run.watching import Precision, Watcher, speed_of
-from quasir.store import Store
-from quasir.store.shards import Shard
-from quasir.store.stopping import ask_to_stop, stop_asked
+from quasir.runs.draw_shards import _Workers, draw_into
+from quasir.runs.watcher import Precision, Watcher, speed_of
+from quasir.store import Shard, Store
+from quasir.store.control import ask_to_stop, stop_asked
 from tests.cli.helpers import LETTERS, POISSONS, quasir, start
 
 BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05})
@@ -36,7 +35,7 @@ def test_looks_add_up(tmp_path):
         glance = watcher.look()
         assert files(tmp_path) == before
         assert glance.draws == n
-        whole = qr.tradeoff(store.load(), log_betas=glance.curve.log_betas)
+        whole = qr.tradeoff(qr.Draws.load(store), log_betas=glance.curve.log_betas)
         np.testing.assert_allclose(glance.curve.tvd.value, whole.tvd.value, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(glance.curve.kl.se, whole.kl.se, rtol=1e-6, atol=1e-9)
         assert glance.wanted is None  # there is no recipe
@@ -59,7 +58,7 @@ def test_the_speed_is_that_of_all_workers(tmp_path):
     assert speed_of(store) is None
     store.shards = {i: Shard(1024, "x", 2.0) for i in range(40)} | {0: Shard(1024, "x", 900.0)}
     assert speed_of(store) == 512  # the first shards no longer count
-    store.facts["workers"] = 3
+    store.change(workers=3)
     assert speed_of(store) == 3 * 512
 
 

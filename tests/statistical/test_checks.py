@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.run.sampling import checked, doubts_of, sample_run
+from quasir.runs.sampling import checked, doubts_of, sample_run
 
 TARGET = qr.Table(dict(zip("abcdef", [0.3, 0.25, 0.2, 0.1, 0.1, 0.05], strict=True)))
 PROPOSAL = qr.Table(dict(zip("abcdef", [0.05, 0.1, 0.1, 0.2, 0.25, 0.3], strict=True)))

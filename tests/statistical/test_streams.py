@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import quasir as qr
+from quasir.core.streams import DrawStreams
 from quasir.samplers.qrs import QRS
-from quasir.streams import DrawStreams
 from tests.statistical.goodness import FALSE_ALARM, fits
 
 FAIR = qr.Table({0: 0.5, 1: 0.5})

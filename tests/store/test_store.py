@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.run.drawing import draw_into
+from quasir.runs.draw_shards import draw_into
 from quasir.store import Store, locked
 
 LETTERS = qr.Table({"a": 0.5, "b": 0.3, "<script>": 0.2})
@@ -62,7 +62,11 @@ def test_draws_come_back_as_they_were(tmp_path, items):
 
 
 def test_texts_keep_their_token_ids(tmp_path):
-    texts = [qr.items.Text("a b", (3, 4)), qr.items.Text("", ()), qr.items.Text("é", (7,))]
+    texts = [
+        qr.core.items.Text("a b", (3, 4)),
+        qr.core.items.Text("", ()),
+        qr.core.items.Text("é", (7,)),
+    ]
     draws = qr.Draws.from_arrays([0.0] * 3, [-1.0] * 3, items=texts)
     draws.save(tmp_path / "run")
     read = qr.Draws.load(tmp_path / "run")
@@ -99,8 +103,8 @@ def test_shards_give_the_draws_of_one_call(tmp_path):
     store = Store.open(tmp_path / "run")
     assert sorted(store.shards) == [0, 1, 2]
     assert [store.shards[i].draws for i in range(3)] == [2048, 2048, 904]
-    same(store.load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
-    assert list(store.load().items) == list(qr.draw(LETTERS, FLAT, 5000, seed=7).items)
+    same(qr.Draws.load(store), qr.draw(LETTERS, FLAT, 5000, seed=7))
+    assert list(qr.Draws.load(store).items) == list(qr.draw(LETTERS, FLAT, 5000, seed=7).items)
 
 
 def test_going_on_draws_only_what_is_missing(tmp_path):
@@ -109,7 +113,7 @@ def test_going_on_draws_only_what_is_missing(tmp_path):
     assert draw_into(store, LETTERS, FLAT, 3000) == 0
     assert draw_into(store, LETTERS, FLAT, 5000) == 2048 + 904  # the short shard again, and a third
     assert store.path(0).stat().st_mtime_ns == first
-    same(Store.open(tmp_path / "run").load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
+    same(qr.Draws.load(Store.open(tmp_path / "run")), qr.draw(LETTERS, FLAT, 5000, seed=7))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "edited", "absent"])
@@ -126,12 +130,12 @@ def test_a_damaged_shard_is_found_named_and_redrawn(tmp_path, damage):
     opened = Store.open(tmp_path / "run")
     assert opened.damaged() == [1]
     with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*--repair") as caught:
-        opened.load()
+        qr.Draws.load(opened)
     assert caught.value.damaged == [1]
     opened.forget([1])
     assert len(opened) == 2048
     assert draw_into(opened, LETTERS, FLAT, 5000) == 2048
-    same(Store.open(tmp_path / "run").load(), qr.draw(LETTERS, FLAT, 5000, seed=7))
+    same(qr.Draws.load(Store.open(tmp_path / "run")), qr.draw(LETTERS, FLAT, 5000, seed=7))
 
 
 def test_a_shard_whose_manifest_was_not_written_counts_for_nothing(tmp_path):
@@ -142,7 +146,7 @@ def test_a_shard_whose_manifest_was_not_written_counts_for_nothing(tmp_path):
     (tmp_path / "run" / "manifest.json").write_text(before)
     opened = Store.open(tmp_path / "run")
     assert opened.missing(6144) == [2]
-    assert len(opened.load()) == 4096
+    assert len(qr.Draws.load(opened)) == 4096
 
 
 def test_a_manifest_that_cannot_be_read(tmp_path):
@@ -190,9 +194,9 @@ def test_a_store_of_numbers_alone(tmp_path):
     draws = qr.draw(target, proposal, 3000, seed=1)
     draws.save(tmp_path / "run")
     store = Store.open(tmp_path / "run")
-    same(store.load(items=False), draws)
-    assert store.load(items=False).items is None
-    np.testing.assert_array_equal(store.load().items, draws.items)
+    same(qr.Draws.load(store, items=False), draws)
+    assert qr.Draws.load(store, items=False).items is None
+    np.testing.assert_array_equal(qr.Draws.load(store).items, draws.items)
 
 
 def test_doubts_are_kept(tmp_path):

@@ -205,7 +205,7 @@ def test_out_of_memory_halves_the_batch_and_says_so():
 
 def test_no_logits_array_of_all_texts(monkeypatch):
     """Scoring holds a few hundred positions' logits, never texts x tokens x vocabulary."""
-    import quasir.text.scoring as scoring
+    import quasir.text.log_prob as scoring
 
     lm = make()
     sizes = []

@@ -8,8 +8,8 @@ import torch
 
 import quasir as qr
 from quasir.samplers import Gibbs
-from quasir.samplers.gwg import log_moves, log_values
-from quasir.samplers.local import log_acceptance
+from quasir.samplers.gibbs_with_gradients import log_moves, log_values
+from quasir.samplers.local_chains import log_acceptance
 from tests.statistical.goodness import fits
 from tests.text.tiny import gpt2, llama, tokenizer
 

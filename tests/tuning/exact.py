@@ -5,7 +5,7 @@ import torch
 
 import quasir as qr
 from quasir.tuning.policy import Policy
-from quasir.tuning.replay import Pool
+from quasir.tuning.pool import Pool
 from tests.text.tiny import every_text, gpt2, tokenizer
 
 QUIET = {"progress": False}

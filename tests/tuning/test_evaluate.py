@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws import Draws
+from quasir.draws.draws import Draws
 from quasir.text.texts import Texts
-from quasir.tuning.evaluate import better_by, evaluate
-from quasir.tuning.replay import Pool, thinned
+from quasir.tuning.evaluation import better_by, evaluate
+from quasir.tuning.pool import Pool, thinned
 from tests.tuning.exact import every_text, model, noise, normalised, pool_of, starts_with
 
 
@@ -62,7 +62,11 @@ def drawn_pool(rng, base, texts, log_p, laws, sizes):
         chosen = rng.choice(len(texts), n, p=law)
         column = {"index": chosen.astype(float)}
         draws = Draws(
-            log_p[chosen], np.log(law[chosen]), np.zeros(n), texts.take(chosen), features=column
+            log_p=log_p[chosen],
+            log_q=np.log(law[chosen]),
+            log_u=np.zeros(n),
+            items=texts.take(chosen),
+            features=column,
         )
         kept, stands_for = thinned(draws, rng)
         at = kept.features["index"].astype(int)

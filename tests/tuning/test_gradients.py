@@ -6,7 +6,7 @@ import torch
 
 import quasir as qr
 from quasir.tuning.losses import LOSSES, Loss, loss_named
-from quasir.tuning.minibatch import Minibatches
+from quasir.tuning.minibatches import Minibatches
 from tests.tuning.exact import (
     Policy,
     divergence,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws import Draws
-from quasir.tuning.evaluate import evaluate
+from quasir.draws.draws import Draws
+from quasir.tuning.evaluation import evaluate
 from quasir.tuning.loop import Loop
-from quasir.tuning.replay import Pool, thinned
+from quasir.tuning.pool import Pool, thinned
 from tests.tuning.exact import QUIET, every_text, model, noise, normalised, starts_with
 
 

@@ -10,22 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from quasir import recipes
+from quasir.cli.bar import Bar, say
 from quasir.cli.draw import begin, draw_all, folder_of
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed, check_seed
-from quasir.cli.progress import Bar, say
 from quasir.compare import SAMPLERS, variance
 from quasir.compare import compare as compared
 from quasir.compare.methods import WALKS
 from quasir.compare.table import WIDTH, samplers_markdown
 from quasir.compare.writing import as_json, write_comparison
+from quasir.core.arguments import as_rate
+from quasir.draws import draws as stored
 from quasir.errors import InputError
-from quasir.levels import as_rate
-from quasir.recipes.places import located
+from quasir.recipes.paths import located
 from quasir.recipes.schema import Recipe
-from quasir.run import Run
-from quasir.run.folder import refuse_changes
-from quasir.store import Store, locked
-from quasir.store.store import MANIFEST
+from quasir.runs import Run
+from quasir.runs.folder import refuse_changes
+from quasir.store import MANIFEST, Store, locked
 
 __all__ = ["compare"]
 
@@ -79,7 +79,7 @@ def compare(
     masked = _editor(names, editor, read)
     with locked(folder):
         store, run = _pool(recipe, folder, read, draws, seed, allow_code, masked is not None)
-        pool = store.load()
+        pool = stored.Draws.load(store)
         walk = None if masked is None or run is None else _walks(run, masked)
         with Bar("comparing") as bar:
             found = compared(

@@ -10,13 +10,12 @@ from typing import Annotated
 import typer
 
 from quasir import recipes
+from quasir.cli.bar import Bar, say
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
-from quasir.cli.progress import Bar, say
 from quasir.engines import Engine, Local, Ray
 from quasir.errors import InputError
-from quasir.run import Run, draw_into
-from quasir.store import Store, locked
-from quasir.store.store import MANIFEST
+from quasir.runs import Run, draw_into
+from quasir.store import MANIFEST, Store, locked
 
 __all__ = ["begin", "draw", "draw_all"]
 
@@ -93,7 +92,7 @@ def folder_of(recipe: str, out: Path | None) -> Path:
 
 def local_engine(run: Run, processes: int | None = None) -> Local:
     """Return this machine: for a language model on a CPU, as many processes as are found best."""
-    models = bool(run.store.facts.get("models"))
+    models = bool(run.store.manifest.models)
     if processes is not None or not models:
         return Local(processes, tell=say)
     import torch
@@ -136,6 +135,6 @@ def draw_all(run: Run, repair: bool = False, engine: Engine | None = None) -> in
     engine = engine or local_engine(run)
     with Bar("drawing") as bar:
         drawn = draw_into(store, run.target, run.proposal, run.recipe.draws, bar, engine, run.parts)
-    if "stopped" in store.facts:
-        say(f"stopped: {store.facts['stopped']}; the same command goes on")
+    if store.manifest.stopped is not None:
+        say(f"stopped: {store.manifest.stopped}; the same command goes on")
     return drawn

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from quasir import __version__
+from quasir.cli.bar import say
 from quasir.cli.compare import compare
 from quasir.cli.draw import draw
 from quasir.cli.plan import plan
-from quasir.cli.progress import say
 from quasir.cli.recipes import recipes
 from quasir.cli.report import report
 from quasir.cli.run import run
@@ -21,8 +20,9 @@ from quasir.cli.sample import sample
 from quasir.cli.tradeoff import tradeoff
 from quasir.cli.tune import tune
 from quasir.cli.watch import watch
+from quasir.core.malloc import keep_freed_memory
+from quasir.core.version import __version__
 from quasir.errors import QuasirError, QuasirWarning, RecipeError
-from quasir.memory import keep_freed_memory
 
 __all__ = ["app", "main"]
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from quasir.certificate import level_text
 from quasir.cli.options import (
     AcceptanceRate,
     Beta,
@@ -23,8 +22,9 @@ from quasir.cli.options import (
     check_seed,
 )
 from quasir.cli.sample import wish_of
-from quasir.run.planning import Plan, Range
-from quasir.run.planning import plan as planned
+from quasir.core.formatting import level_text
+from quasir.runs.pilot import Plan, Range
+from quasir.runs.pilot import plan as planned
 from quasir.store import Store
 
 __all__ = ["plan"]

@@ -6,24 +6,25 @@ import json as jsonlib
 from pathlib import Path
 
 from quasir import recipes
+from quasir.certificates.tradeoff import tradeoff
+from quasir.cli.bar import say
 from quasir.cli.options import Json, RunFolder, Seed, check_seed
-from quasir.cli.progress import say
 from quasir.cli.sample import existing
+from quasir.core.files import write_text
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes.building import features_of
+from quasir.recipes.describe import asked
 from quasir.report.page import About, page
-from quasir.run import Sampled, sample_run
-from quasir.run.results import (
+from quasir.runs import Sampled, sample_run
+from quasir.runs.outputs import (
     choose,
     write_certificate,
     write_figures,
     write_samples,
     write_tradeoff,
 )
-from quasir.run.words import asked
 from quasir.store import Store, locked
-from quasir.store.atomic import write_text
-from quasir.tradeoff import tradeoff
 
 __all__ = ["finish", "report"]
 
@@ -50,7 +51,7 @@ def finish(folder: Path) -> Sampled:
             "sample` do without."
         )
     recipe, store = recipes.read(folder / "recipe.yaml"), Store.open(folder)
-    draws = store.load()
+    draws = Draws.load(store)
     curve = tradeoff(draws)
     write_tradeoff(folder, curve)
     write_figures(folder, curve)
@@ -68,14 +69,14 @@ def finish(folder: Path) -> Sampled:
         say(f"! {doubt}")
     write_samples(folder, sampled)
     write_certificate(folder, certificate, [], sampled.checks)
-    models = store.facts.get("models", [])
+    models = store.manifest.models
     about = About(
         title=Path(folder).name,
         asked=asked(recipe),
         facts={
             "draws": f"{len(draws):,}",
             "seed": str(store.seed),
-            "quasir": str(store.facts["quasir"]),
+            "quasir": store.manifest.quasir,
             **{f"model {model['name']}": version_of(model) for model in models},
         },
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quasir.cli.bar import say
+from quasir.cli.checks_table import show_checks
 from quasir.cli.draw import begin, draw_all, folder_of
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
-from quasir.cli.progress import say
 from quasir.cli.report import finish
-from quasir.cli.show import show_checks
 from quasir.store import locked
 
 __all__ = ["listing", "run"]

@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from quasir import recipes
+from quasir.certificates.tradeoff import is_large, tradeoff
+from quasir.cli.bar import Bar, say
+from quasir.cli.checks_table import show_checks
 from quasir.cli.draw import begin
 from quasir.cli.options import (
     AcceptanceRate,
@@ -25,15 +28,13 @@ from quasir.cli.options import (
     TvdBound,
     check_seed,
 )
-from quasir.cli.progress import Bar, say
-from quasir.cli.show import show_checks
 from quasir.cli.tradeoff import streamed
+from quasir.draws.draws import Draws
 from quasir.errors import InputError, StoreError
-from quasir.run import draw_into, sample_run, sample_stored
-from quasir.run.results import lines_of
-from quasir.run.sampling import doubts_of
+from quasir.runs import draw_into, sample_run, sample_stored
+from quasir.runs.outputs import lines_of
+from quasir.runs.sampling import doubts_of
 from quasir.store import Store, locked
-from quasir.tradeoff import is_large, tradeoff
 
 __all__ = ["sample"]
 
@@ -80,9 +81,9 @@ def sample(
             certificate = streamed(store, True).at(**wish)
             sampled = sample_stored(store, certificate, n, more, max_draws)
         else:
-            draws = store.load()
+            draws = Draws.load(store)
             certificate = tradeoff(draws).at(**wish)
-            sampled = sample_run(draws, certificate, n, lambda m: more(m).load(), max_draws)
+            sampled = sample_run(draws, certificate, n, lambda m: Draws.load(more(m)), max_draws)
     doubts = [*sampled.certificate.doubts, *doubts_of(sampled.checks)]
     if json:
         document = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as jsonlib
 import math
 
+from quasir.certificates.curve import Curve
+from quasir.certificates.tradeoff import tradeoff as estimated
+from quasir.cli.bar import Bar, say
 from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
-from quasir.cli.progress import Bar, say
-from quasir.curve import Curve
-from quasir.run.results import write_figure, write_tradeoff
+from quasir.runs.outputs import write_figure, write_tradeoff
 from quasir.store import Store
-from quasir.tradeoff import tradeoff as estimated
 
 __all__ = ["streamed", "tradeoff"]
 

@@ -9,19 +9,18 @@ from typing import Annotated
 import typer
 
 from quasir import recipes
+from quasir.cli.bar import Bar, say
 from quasir.cli.draw import folder_of
 from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
-from quasir.cli.progress import Bar, say
+from quasir.core.files import write_text
 from quasir.errors import InputError, StoreError
 from quasir.proposals import Mixture
 from quasir.recipes import Recipe
 from quasir.recipes.building import build, resolve
-from quasir.recipes.places import located, portable
+from quasir.recipes.paths import located, portable
 from quasir.recipes.schema import Source
-from quasir.run.folder import keep_code, refuse_changes
-from quasir.store import locked
-from quasir.store.atomic import write_text
-from quasir.store.store import MANIFEST
+from quasir.runs.folder import keep_code, refuse_changes
+from quasir.store import MANIFEST, locked
 
 __all__ = ["tune"]
 

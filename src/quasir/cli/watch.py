@@ -12,14 +12,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from quasir.certificates.table import curve_text
+from quasir.cli.bar import clock, say
 from quasir.cli.options import Json, RunFolder, Seed, check_seed
-from quasir.cli.progress import clock, say
 from quasir.errors import InputError
-from quasir.report.tables import curve_text
-from quasir.run.watching import Glance, Precision, Watcher
+from quasir.runs.watcher import Glance, Precision, Watcher
 from quasir.store import Store
-from quasir.store.lock import holder_ended
-from quasir.store.stopping import ask_to_stop
+from quasir.store.control import ask_to_stop, holder_ended
 
 __all__ = ["watch"]
 

@@ -5,6 +5,6 @@ draws, and `variance` its table `tab:is-variance`.
 """
 
 from quasir.compare.comparison import SAMPLERS, Comparison, Row, compare
-from quasir.compare.variance import Variance, variance
+from quasir.compare.spread import Variance, variance
 
 __all__ = ["SAMPLERS", "Comparison", "Row", "Variance", "compare", "variance"]

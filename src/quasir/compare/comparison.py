@@ -11,14 +11,14 @@ import numpy as np
 from quasir.compare.cells import UNKNOWN, Cell
 from quasir.compare.measures import Measured, measure, perplexity_of
 from quasir.compare.methods import METHODS, WALKS, Cost, Kept, label_of, proposal
-from quasir.compare.plan import Share, plan
+from quasir.compare.stretches import Share, plan
 from quasir.compare.tokens import Counter, token_counter
-from quasir.draws import Draws
+from quasir.core.arguments import as_rate, check_count
+from quasir.core.progress import Progress, Report, progress_of
+from quasir.core.streams import Purpose, derived_seed
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.levels import as_rate, check_count
-from quasir.progress import Progress, Report, progress_of
 from quasir.recipes.schema import Recipe
-from quasir.streams import Purpose, derived_seed
 
 __all__ = ["SAMPLERS", "Comparison", "Row", "Walk", "compare", "cost_of", "seed_of"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quasir.certificates.figures import COLOURS
 from quasir.compare.comparison import Comparison
 from quasir.compare.measures import BLEU, MOMENT
-from quasir.report.plots import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

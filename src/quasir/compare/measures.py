@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.certificate import Certificate
-from quasir.estimate import Estimate
-from quasir.items import Coded
+from quasir.certificates.certificate import Certificate
+from quasir.core.items import Coded
+from quasir.core.types import Array, Items
+from quasir.estimation.estimate import Estimate
 from quasir.metrics import perplexity, self_bleu, unique_share
-from quasir.typing import Array, Items
 
 __all__ = ["BLEU", "MOMENT", "Measured", "measure", "perplexity_of"]
 

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.certificate import Certificate
-from quasir.draws import Draws
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.tradeoff import tradeoff
+from quasir.draws.draws import Draws
 from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.samplers.schedule import Schedule
-from quasir.tradeoff import tradeoff
 
 __all__ = [
     "DEMANDS",

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.items import TokenTexts
+from quasir.core.types import Items
 from quasir.errors import InputError
-from quasir.items import TokenTexts
-from quasir.metrics.coding import texts_of
+from quasir.metrics.text_codes import texts_of
 from quasir.recipes.schema import Recipe, Source
-from quasir.typing import Items
 
 __all__ = ["Counter", "no_counter", "token_counter"]
 
@@ -45,7 +45,7 @@ def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, 
     if not others:
         return stored, ""
     from quasir.text.loading import load_tokenizer
-    from quasir.text.tokens import same_tokenizer
+    from quasir.text.tokenizers import same_tokenizer
 
     try:
         tokenizer = load_tokenizer(name, recipe.base.revision)

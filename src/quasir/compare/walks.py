@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quasir.compare.measures import Measured, measure
 from quasir.compare.methods import Cost
-from quasir.draws import Draws
+from quasir.core.items import TokenTexts, take
+from quasir.core.progress import Report
+from quasir.core.types import Items, Proposal
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.items import TokenTexts, take
 from quasir.metrics import perplexity
-from quasir.progress import Report
 from quasir.samplers import RWMH
 from quasir.samplers.rwmh import Editor
-from quasir.target import Product
-from quasir.typing import Items, Proposal
+from quasir.targets.product import Product
 
 if TYPE_CHECKING:
     from quasir.text import MaskedLM
@@ -107,9 +108,7 @@ class Walks:
 
     def _as_texts(self, stretch: Draws) -> Draws:
         """Return draws whose texts know the tokenizer of their ids."""
-        return Draws(
-            stretch.log_p, stretch.log_q, stretch.log_u, _texts(stretch.items, self.proposal)
-        )
+        return replace(stretch, items=_texts(stretch.items, self.proposal))
 
 
 def _starts(sampler: RWMH, stretch: Draws, wanted: int) -> np.ndarray[Any, np.dtype[np.intp]]:

@@ -8,9 +8,9 @@ from typing import Any
 from quasir.compare.comparison import Comparison
 from quasir.compare.figure import plot_comparison
 from quasir.compare.notes import notes_of
+from quasir.compare.spread import Variance
 from quasir.compare.table import as_csv, samplers_markdown
-from quasir.compare.variance import Variance
-from quasir.store.atomic import write_text, write_with
+from quasir.core.files import write_text, write_with
 
 __all__ = ["as_json", "write_comparison"]
 

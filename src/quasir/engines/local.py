@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from quasir.engines.work import Failures, Make, Stop, Task, Work, reason_of
+from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
 from quasir.errors import InputError
 
 __all__ = ["Local"]

@@ -4,11 +4,12 @@
 Khalifa et al. (2021).
 """
 
-from quasir.features.feature import Feature, text_of
+from quasir.core.items import text_of
 from quasir.features.length import length
 from quasir.features.patterns import contains, regex, words
 from quasir.features.pronouns import PRONOUNS, pronouns
 from quasir.features.similarity import similarity
+from quasir.targets.feature import Feature
 
 __all__ = [
     "NAMED",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from quasir.core.items import text_of
 from quasir.errors import InputError
-from quasir.features.feature import Feature, text_of
+from quasir.targets.feature import Feature
 
 __all__ = ["length"]
 

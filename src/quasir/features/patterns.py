@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from quasir.core.items import text_of
 from quasir.errors import InputError
-from quasir.features.feature import Feature, text_of
+from quasir.targets.feature import Feature
 
 __all__ = ["contains", "regex", "words"]
 

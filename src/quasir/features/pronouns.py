@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from quasir.core.items import text_of
 from quasir.errors import InputError
-from quasir.features.feature import Feature, text_of
 from quasir.features.patterns import whole_words
+from quasir.targets.feature import Feature
 
 __all__ = ["PRONOUNS", "pronouns"]
 

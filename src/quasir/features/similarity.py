@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from quasir.core.items import text_of
+from quasir.core.types import Array, Items
 from quasir.errors import InputError
-from quasir.features.feature import Feature, text_of
-from quasir.typing import Array, Items
+from quasir.targets.feature import Feature
 
 __all__ = ["similarity"]
 

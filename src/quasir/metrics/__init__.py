@@ -6,12 +6,12 @@ is that over repeated runs (`over_runs`). `moments` estimates means, with standa
 to ArviZ.
 """
 
-from quasir.metrics.arviz import to_arviz
 from quasir.metrics.chains import autocorrelation_time, ess
 from quasir.metrics.moments import moments
 from quasir.metrics.perplexity import perplexity
 from quasir.metrics.runs import Runs, over_runs
 from quasir.metrics.self_bleu import self_bleu
+from quasir.metrics.to_arviz import to_arviz
 from quasir.metrics.uniqueness import distinct, unique_share
 
 __all__ = [

@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from quasir.core.types import Array
 from quasir.errors import InputError, QuasirWarning
-from quasir.typing import Array
 
 __all__ = ["autocorrelation", "autocorrelation_time", "ess", "integrated"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.types import Items
 from quasir.errors import InputError
-from quasir.estimate import Z95, Estimate, wilson_interval
+from quasir.estimation.estimate import Z95, Estimate, wilson_interval
 from quasir.features import Feature
-from quasir.metrics.coding import items_of
-from quasir.typing import Items
+from quasir.metrics.text_codes import items_of
 
 __all__ = ["moments"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.metrics.coding import CodedTexts
+from quasir.metrics.text_codes import CodedTexts
 
 __all__ = ["Counts", "count_ngrams", "in_order"]
 
@@ -56,7 +56,7 @@ def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Co
 
     Examples
     --------
-    >>> from quasir.metrics.coding import code
+    >>> from quasir.metrics.text_codes import code
     >>> one, two = count_ngrams(code(["a b a", "b"]), 2)
     >>> one.text, one.count, one.ngram
     (array([0, 0, 1]), array([2, 1, 1]), array([0, 1, 1]))

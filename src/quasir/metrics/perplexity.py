@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quasir.core.scores import check_log_scores, name_of, show
+from quasir.core.types import Items
 from quasir.errors import InputError, QuasirWarning
-from quasir.metrics.coding import items_of
-from quasir.scoring import check_log_scores, name_of, show
-from quasir.typing import Items
+from quasir.metrics.text_codes import items_of
 
 __all__ = ["perplexity"]
 
@@ -88,7 +88,7 @@ def _counted(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
             f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
             "the number that each text was scored with (qr.features.length()(texts) for words)."
         )
-    from quasir.text.tokens import as_texts
+    from quasir.text.tokenizers import as_texts
 
     texts = as_texts(items, base.tokenizer)
     ended = (texts.lengths < base.max_tokens) & (base.end is not None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import check_count
+from quasir.core.types import Array, Items
 from quasir.errors import InputError
-from quasir.levels import check_count
-from quasir.metrics.coding import Unit, code
 from quasir.metrics.ngrams import Counts, count_ngrams
-from quasir.typing import Array, Items
+from quasir.metrics.text_codes import Unit, code
 
 __all__ = ["bleu_of_each", "self_bleu"]
 

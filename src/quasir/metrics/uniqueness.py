@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from quasir.core.arguments import check_count
+from quasir.core.types import Items
 from quasir.errors import InputError
-from quasir.levels import check_count
-from quasir.metrics.coding import Unit, code, items_of, texts_of
 from quasir.metrics.ngrams import count_ngrams
-from quasir.typing import Items
+from quasir.metrics.text_codes import Unit, code, items_of, texts_of
 
 __all__ = ["distinct", "unique_share"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quasir.core.items import concatenate, take
+from quasir.core.scores import check_log_scores, name_of, propose
+from quasir.core.types import Array, Batch, Items, Proposal
 from quasir.errors import InputError
-from quasir.items import concatenate, take
-from quasir.scoring import check_log_scores, name_of, propose
-from quasir.typing import Array, Batch, Items, Proposal
 
 __all__ = ["Mixture"]
 

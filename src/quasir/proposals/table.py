@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.items import Coded
+from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.items import Coded
-from quasir.typing import Array, Batch, Items
 
 __all__ = ["Table"]
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from quasir import features
-from quasir.constrain import constrain
+from quasir.constraints.constrain import constrain
+from quasir.core.progress import Progress
+from quasir.core.types import Proposal
 from quasir.errors import RecipeError
 from quasir.features import Feature
-from quasir.progress import Progress
-from quasir.recipes.places import located
+from quasir.recipes.models import Sources
+from quasir.recipes.paths import located
 from quasir.recipes.schema import FeatureSpec, Recipe, Source
-from quasir.recipes.sources import Sources
-from quasir.target import Factor, Pointwise, Product, Tilt
-from quasir.typing import Proposal
+from quasir.targets.factors import Factor, Pointwise, Tilt
+from quasir.targets.product import Product
 
 __all__ = ["Built", "build", "features_of", "python_files", "resolve"]
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from quasir.certificate import tail_text
+from quasir.certificates.check import MAX_Z, Check
+from quasir.certificates.figures import COLOURS
+from quasir.core.formatting import tail_text
 from quasir.errors import InputError
 from quasir.features import Feature
-from quasir.report.check import MAX_Z, Check
 from quasir.report.page_data import as_json, page_data
 from quasir.report.phrases import Phrase, beta_text, number_text, phrase, rate_phrase
-from quasir.report.plots import COLOURS
 
 if TYPE_CHECKING:
-    from quasir.certificate import Certificate
-    from quasir.curve import Curve
-    from quasir.draws import Draws
+    from quasir.certificates.certificate import Certificate
+    from quasir.certificates.curve import Curve
+    from quasir.draws.draws import Draws
 
 __all__ = ["About", "page"]
 

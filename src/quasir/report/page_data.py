@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quasir.core.types import Array
 from quasir.features import Feature
-from quasir.report.panels import hues, panels
+from quasir.report.page_panels import hues, panels
 from quasir.report.phrases import beta_text, rate_phrase
 from quasir.report.shown_texts import SHOWN, shown_texts
-from quasir.typing import Array
 
 if TYPE_CHECKING:
-    from quasir.certificate import Certificate
-    from quasir.curve import Curve
-    from quasir.draws import Draws
+    from quasir.certificates.certificate import Certificate
+    from quasir.certificates.curve import Curve
+    from quasir.draws.draws import Draws
 
 __all__ = ["as_json", "nearest", "page_data"]
 

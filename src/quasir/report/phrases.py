@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from quasir.certificate import level_text
-from quasir.estimate import Estimate
+from quasir.core.formatting import level_text
+from quasir.estimation.estimate import Estimate
 
 __all__ = ["Phrase", "beta_text", "number_text", "phrase", "rate_phrase"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.types import Array
 from quasir.features import Feature, text_of
-from quasir.report.marked import pieces
+from quasir.report.highlights import pieces
 from quasir.report.phrases import beta_text
-from quasir.typing import Array
 
 if TYPE_CHECKING:
-    from quasir.draws import Draws
+    from quasir.draws.draws import Draws
 
 __all__ = ["MOST_CHARACTERS", "SHOWN", "first_accepted", "shown_texts"]
 

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from quasir.core.arguments import check_count
+from quasir.core.types import Array
 from quasir.errors import InputError
-from quasir.levels import check_count
-from quasir.typing import Array
 
 __all__ = ["MASK", "Edit", "Limits", "Tokens", "choose_edit", "log_directions"]
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from quasir.drawing import draw_blocks
-from quasir.draws import Draws
+from quasir.core.arguments import check_count, number
+from quasir.core.progress import Progress, progress_of
+from quasir.core.streams import DrawStreams
+from quasir.core.types import Proposal, Seed, Target
+from quasir.draws.draw_blocks import draw_blocks
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.levels import check_count, number
-from quasir.progress import Progress, progress_of
-from quasir.samplers.approximate import Chain, ran_out, stuck
-from quasir.samplers.collect import warn_if_hopeless
-from quasir.samplers.independent import Walk
+from quasir.samplers.independent_chain import Walk
+from quasir.samplers.loop import warn_if_hopeless
 from quasir.samplers.qrs import MOST_BLOCKS
+from quasir.samplers.results import Chain, ran_out, stuck
 from quasir.samplers.schedule import Schedule
-from quasir.streams import DrawStreams
-from quasir.typing import Proposal, Seed, Target
 
 __all__ = ["IMH"]
 

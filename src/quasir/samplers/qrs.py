@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from quasir.drawing import draw_blocks
-from quasir.draws import Draws
-from quasir.items import as_items
-from quasir.levels import as_log_beta, check_count
-from quasir.progress import Progress, progress_of
-from quasir.samplers.collect import Collected, out_of_budget, warn_if_hopeless
+from quasir.core.arguments import as_log_beta, check_count
+from quasir.core.items import as_items
+from quasir.core.progress import Progress, progress_of
+from quasir.core.scores import check_log_scores, name_of, score
+from quasir.core.streams import DrawStreams, Purpose, derived_seed
+from quasir.core.types import Array, Items, Proposal, Seed, Target
+from quasir.draws.draw_blocks import draw_blocks
+from quasir.draws.draws import Draws
+from quasir.samplers.loop import Collected, out_of_budget, warn_if_hopeless
 from quasir.samplers.samples import Samples
-from quasir.scoring import check_log_scores, name_of, score
-from quasir.streams import DrawStreams, Purpose, derived_seed
-from quasir.typing import Array, Items, Proposal, Seed, Target
 
 __all__ = ["QRS"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from quasir.levels import as_log_beta
+from quasir.core.arguments import as_log_beta
+from quasir.core.types import Proposal, Target
 from quasir.samplers.imh import IMH
-from quasir.typing import Proposal, Target
 
 __all__ = ["RejectionChain"]
 

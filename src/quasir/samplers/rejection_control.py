@@ -9,14 +9,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quasir.draws import Draws
+from quasir.core.progress import Progress
+from quasir.core.types import Array, Seed
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.estimate import Z95, Estimate
-from quasir.progress import Progress
-from quasir.samplers.collect import Collected
+from quasir.estimation.estimate import Z95, Estimate
+from quasir.samplers.loop import Collected
 from quasir.samplers.qrs import QRS
 from quasir.samplers.samples import Samples
-from quasir.typing import Array, Seed
 
 __all__ = ["RejectionControl", "Weighted", "log_control_weight"]
 

@@ -8,17 +8,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.draws import Draws
+from quasir.core.arguments import check_count, number
+from quasir.core.items import as_items
+from quasir.core.progress import Progress, progress_of
+from quasir.core.scores import name_of, score
+from quasir.core.types import Array, Items, Proposal, Seed, Target
+from quasir.draws.draws import Draws
 from quasir.errors import InputError, ScoreError
-from quasir.items import as_items
-from quasir.levels import check_count, number
-from quasir.progress import Progress, progress_of
-from quasir.samplers.approximate import Chain
 from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
-from quasir.samplers.local import Local, States, choose, log_acceptance
+from quasir.samplers.local_chains import Local, States, choose, log_acceptance
+from quasir.samplers.results import Chain
 from quasir.samplers.schedule import Schedule
-from quasir.scoring import name_of, score
-from quasir.typing import Array, Items, Proposal, Seed, Target
 
 __all__ = ["RWMH", "Editor", "boosted"]
 

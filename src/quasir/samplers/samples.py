@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from quasir.certificate import level_text
-from quasir.typing import Array, Items
+from quasir.core.formatting import level_text
+from quasir.core.types import Array, Items
 
 __all__ = ["Samples"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import check_count
 from quasir.errors import InputError
-from quasir.levels import check_count
 
 __all__ = ["Schedule"]
 

@@ -4,7 +4,9 @@ A store is a folder with `manifest.json` and `draws/shard-00000.parquet`, ...; d
 the seed and on i only, so a run that was killed goes on where it stopped.
 """
 
-from quasir.store.lock import locked
-from quasir.store.store import Store, facts_of
+from quasir.store.control import locked
+from quasir.store.manifest import MANIFEST, Manifest, Shard
+from quasir.store.rows import FEATURE, Rows
+from quasir.store.store import Store
 
-__all__ = ["Store", "facts_of", "locked"]
+__all__ = ["FEATURE", "MANIFEST", "Manifest", "Rows", "Shard", "Store", "locked"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 __all__ = ["mixture_doubt"]
 
 SHARED = (
@@ -19,6 +17,8 @@ SHARED = (
 
 def mixture_doubt(folder: Path) -> tuple[str, ...]:
     """Return the doubt on a run of format 1, or nothing where its proposal is no mixture."""
+    import yaml
+
     try:
         recipe = yaml.safe_load((folder / "recipe.yaml").read_text())
     except (OSError, ValueError, yaml.YAMLError):

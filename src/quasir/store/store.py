@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from quasir.draws import Draws
+from quasir.core.files import write_json
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.types import Items
 from quasir.errors import InputError, StoreError
-from quasir.store import shards
-from quasir.store.atomic import write_json
 from quasir.store.earlier import mixture_doubt
-from quasir.store.places import Place, place_of
-from quasir.store.shards import Shard, shard_name, shard_number
-from quasir.streams import BLOCK, DrawStreams
-from quasir.typing import Items
+from quasir.store.locations import Location, location_of
+from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST, Manifest, Shard, shard_name
+from quasir.store.rows import FEATURE, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Store", "write_shard"]
 
-FORMAT = 2
-"""Of new runs. It is also the version of their random streams; runs of format 1 are read, too."""
-MANIFEST = "manifest.json"
 ITEMS = ("text", "token_ids", "item", "json")
 """Columns of a shard that its items are made of."""
-BLOCKS_A_SHARD = 256
-"""262,144 draws: 10 MB of numbers. A language model, which draws hundreds a second, has fewer."""
 MAY_BE_FORGOTTEN = 1 / 500
 """Share of the shards that a killed process may have to draw again.
 
@@ -42,44 +37,36 @@ The manifest lists all shards: written anew with each of 100,000, it would take 
 
 
 class Store:
-    """The draws of a run.
+    """The draws of a run, as rows on disk; `Draws.load` makes `Draws` of them.
 
     Make one with `Store.create`, or open one that is there with `Store.open`.
 
     Attributes
     ----------
     folder : Path
-    facts : dict
-        What the manifest says besides the shards: seed, version, models, ...
+    manifest : Manifest
+        What the run is.
     shards : dict
         Number of a shard -> `Shard`, for those that are written.
     """
 
-    def __init__(self, folder: Path, facts: dict[str, Any], written: dict[int, Shard]) -> None:
-        self.folder, self.facts, self.shards = folder, facts, written
+    def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:
+        self.folder, self.manifest, self.shards = folder, manifest, shards
         self._unwritten = 0
 
     @classmethod
     def create(
         cls, folder: str | Path, seed: int, blocks_a_shard: int = BLOCKS_A_SHARD, **facts: Any
     ) -> Store:
-        """Begin an empty store; further facts go into its manifest."""
-        from quasir import __version__
-
+        """Begin an empty store; further facts are fields of its `Manifest`."""
         folder = Path(folder)
         if (folder / MANIFEST).exists():
             raise InputError(f"{folder} holds a run already: give another folder, or remove it.")
         folder.mkdir(parents=True, exist_ok=True)
-        if not facts.get("shards_at"):
+        manifest = Manifest(seed=seed, blocks_a_shard=blocks_a_shard, **facts)
+        if not manifest.shards_at:
             (folder / "draws").mkdir(exist_ok=True)
-        fixed = {
-            "format": FORMAT,
-            "quasir": __version__,
-            "seed": seed,
-            "block": BLOCK,
-            "blocks_a_shard": blocks_a_shard,
-        }
-        store = cls(folder, fixed | facts, {})
+        store = cls(folder, manifest, {})
         store.write_manifest()
         return store
 
@@ -91,43 +78,43 @@ class Store:
         if not path.is_file():
             raise InputError(f"{folder} is no run: it has no {MANIFEST}.")
         try:
-            manifest = json.loads(path.read_text())
-            written = {
-                shard_number(name): Shard.from_dict(entry)
-                for name, entry in manifest.pop("shards").items()
-            }
-        except (ValueError, KeyError, TypeError) as error:
+            return cls(folder, *Manifest.from_dict(json.loads(path.read_text())))
+        except (ValueError, RecursionError, StoreError) as error:
             raise StoreError(
-                f"{path} cannot be read ({error}): it was edited or damaged."
+                f"{path} cannot be read ({error}): it was edited, damaged, or written by another "
+                "version."
             ) from error
-        if manifest.get("format") not in (1, FORMAT) or manifest.get("block") != BLOCK:
-            raise StoreError(
-                f"{folder} is of format {manifest.get('format')} with blocks of "
-                f"{manifest.get('block')}; this version reads 1 and {FORMAT} with {BLOCK}."
-            )
-        manifest.pop("draws", None)
-        manifest.pop("content", None)
-        return cls(folder, manifest, written)
 
     @property
     def seed(self) -> int:
         """The seed of the run."""
-        return int(self.facts["seed"])
+        return self.manifest.seed
 
     @property
     def streams(self) -> DrawStreams:
         """The random numbers of its draws, with the keys that the run was begun with."""
-        return DrawStreams(self.seed, version=int(self.facts["format"]))
+        return DrawStreams(self.seed, version=self.manifest.format)
 
     @property
     def blocks_a_shard(self) -> int:
         """Blocks in each shard but the last."""
-        return int(self.facts["blocks_a_shard"])
+        return self.manifest.blocks_a_shard
 
     @property
     def shard_size(self) -> int:
         """Draws in each shard but the last."""
         return BLOCK * self.blocks_a_shard
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the draws themselves cannot show."""
+        earlier = mixture_doubt(self.folder) if self.manifest.format == 1 else ()
+        return self.manifest.doubts + earlier
+
+    @property
+    def log_ceiling(self) -> float:
+        """No log ratio is above this; infinite where no ceiling is known."""
+        return self.manifest.log_ceiling
 
     def __len__(self) -> int:
         """Return how many draws there are from the first on, without a gap."""
@@ -151,9 +138,9 @@ class Store:
         return range(-(-n // self.shard_size))
 
     @cached_property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where the shards are: in the run's folder, unless it was begun with an address."""
-        return place_of(self.facts.get("shards_at") or self.folder / "draws")
+        return location_of(self.manifest.shards_at or self.folder / "draws")
 
     def path(self, number: int) -> Path:
         """Return where a shard of the run's folder is, or will be."""
@@ -171,11 +158,11 @@ class Store:
             if number not in self.shards or self.shards[number].draws < self.draws_in(number, n)
         ]
 
-    def add(self, number: int, draws: Draws, seconds: float | None = None) -> None:
+    def add(self, number: int, rows: Rows, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that vouches for it."""
-        sha256 = write_shard(self.place, number, draws, number * self.shard_size)
-        file = self.place.identity(shard_name(number))
-        self.shards[number] = Shard(len(draws), sha256, seconds, file)
+        sha256 = write_shard(self.location, number, rows, number * self.shard_size)
+        file = self.location.identity(shard_name(number))
+        self.shards[number] = Shard(len(rows), sha256, seconds, file)
         self.write_manifest()
 
     def record(self, number: int, shard: Shard) -> None:
@@ -190,27 +177,21 @@ class Store:
         if self._unwritten:
             self.write_manifest()
 
+    def change(self, **facts: Any) -> None:
+        """Change fields of the manifest; `write_manifest` writes them."""
+        self.manifest = replace(self.manifest, **facts)
+
     def write_manifest(self) -> None:
         """Write what is known of the store."""
         self._unwritten = 0
-        in_order = sorted(self.shards.items())
-        content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
-        write_json(
-            self.folder / MANIFEST,
-            self.facts
-            | {
-                "draws": len(self),
-                "content": content.hexdigest(),
-                "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
-            },
-        )
+        write_json(self.folder / MANIFEST, self.manifest.to_dict(self.shards, len(self)))
 
     def damaged(self) -> list[int]:
         """Return the shards that are absent, or are not what was written."""
 
         def is_damaged(number: int) -> bool:
             try:
-                return self.place.sha256(shard_name(number)) != self.shards[number].sha256
+                return self.location.sha256(shard_name(number)) != self.shards[number].sha256
             except OSError:
                 return True
 
@@ -242,8 +223,8 @@ class Store:
             self.shards.pop(number, None)
         self.write_manifest()
 
-    def load(self, items: bool = True, check: bool = True) -> Draws:
-        """Return the draws.
+    def rows(self, items: bool = True, check: bool = True) -> Rows:
+        """Return the rows from the first on, without a gap.
 
         Parameters
         ----------
@@ -259,46 +240,44 @@ class Store:
         """
         if check:
             self.check()
+        return self._rows(self.numbers(), items, check=False)
+
+    def rows_of(self, number: int, items: bool = True) -> Rows:
+        """Return the rows of one shard; its pages are compared with their checksums."""
+        return self._rows([number], items, check=True)
+
+    def items_of(self, number: int, places: NDArray[np.intp]) -> Items:
+        """Return the items of some rows of a shard, by their place in it."""
+        from quasir.store.shard_format import items_from
+
+        return items_from(self._table(number, list(ITEMS), check=True).take(places))
+
+    def _rows(self, numbers: Iterable[int], items: bool, check: bool) -> Rows:
+        import pyarrow as pa
+
+        from quasir.store.shard_format import rows_from
+
         names = [*self._number_columns(), *(ITEMS if items else ())]
-        table = pa.concat_tables([self._table(i, names) for i in self.numbers()])
-        return self._draws(table, items)
+        tables = [self._table(number, names, check) for number in numbers]
+        return rows_from(pa.concat_tables(tables), items)
 
-    def read(self, number: int, items: bool = True) -> Draws:
-        """Return the draws of one shard; its pages are compared with their checksums."""
-        names = [*self._number_columns(), *(ITEMS if items else ())]
-        return self._draws(self._table(number, names, check=True), items)
+    def _table(self, number: int, names: list[str], check: bool) -> pa.Table:
+        from quasir.store.shard_format import columns_of, read
 
-    def items(self, number: int, rows: NDArray[np.intp]) -> Items:
-        """Return the items of some draws of a shard, by their place in it."""
-        return shards.items_from(self._table(number, list(ITEMS), check=True).take(rows))
-
-    def _table(self, number: int, names: list[str], check: bool = False) -> pa.Table:
-        source = self.place.source(shard_name(number))
-        there = [name for name in shards.columns_of(source) if name in names]
-        return shards.read(source, there, check)
+        source = self.location.source(shard_name(number))
+        there = [name for name in columns_of(source) if name in names]
+        return read(source, there, check)
 
     def _number_columns(self) -> list[str]:
-        there = shards.columns_of(self.place.source(shard_name(0)))
-        return [name for name in there if name.startswith(("log_", shards.FEATURE))]
+        from quasir.store.shard_format import columns_of
 
-    def _draws(self, table: pa.Table, items: bool) -> Draws:
-        return shards.draws_from(table, items, self.seed, *self.told())
-
-    def told(self) -> tuple[tuple[str, ...], float]:
-        """Return what no draw shows: the run's doubts, and the ceiling of the log ratios."""
-        doubts = tuple(self.facts.get("doubts", ()))
-        if self.facts["format"] == 1:
-            doubts += mixture_doubt(self.folder)
-        return doubts, float(self.facts.get("log_ceiling", math.inf))
+        there = columns_of(self.location.source(shard_name(0)))
+        return [name for name in there if name.startswith(("log_", FEATURE))]
 
 
-def facts_of(doubts: tuple[str, ...], log_ceiling: float) -> dict[str, Any]:
-    """Return what a manifest keeps of what `Store.told` returns."""
-    facts: dict[str, Any] = {"doubts": list(doubts)} if doubts else {}
-    return facts | ({"log_ceiling": log_ceiling} if math.isfinite(log_ceiling) else {})
+def write_shard(location: Location, number: int, rows: Rows, first: int) -> str:
+    """Write rows, the first of which is draw `first` of the run; return the file's SHA-256."""
+    from quasir.store.shard_format import table_of, write
 
-
-def write_shard(place: Place, number: int, draws: Draws, first: int) -> str:
-    """Write draws, the first of which is number `first` of the run; return the file's SHA-256."""
-    table = shards.table_of(draws, first)
-    return place.write(shard_name(number), lambda temporary: shards.write(table, temporary))
+    table = table_of(rows, first)
+    return location.write(shard_name(number), lambda temporary: write(table, temporary))

@@ -1,8 +1,8 @@
 """Hugging Face language models as proposals and bases. torch is imported here and nowhere else."""
 
-import quasir.text.threads  # noqa: F401  before torch
+import quasir.text.determinism  # noqa: F401  before torch
 from quasir.text.causal import CausalLM
-from quasir.text.gradient import DifferentiableText
+from quasir.text.differentiable import DifferentiableText
 from quasir.text.masked import MaskedLM
 from quasir.text.round_trip import RoundTrip
 from quasir.text.seq2seq import Seq2SeqLM

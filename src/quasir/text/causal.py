@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
+from quasir.core.arguments import check_count
+from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.levels import check_count
+from quasir.text.batch_halving import with_less_memory
 from quasir.text.decoding import Decoder
 from quasir.text.loading import named_or_given
-from quasir.text.memory import with_less_memory
-from quasir.text.ring import RingCache
-from quasir.text.scoring import score_texts
+from quasir.text.log_prob import score_texts
+from quasir.text.ring_cache import RingCache
 from quasir.text.texts import Texts
-from quasir.text.tokens import as_texts
+from quasir.text.tokenizers import as_texts
 from quasir.text.warp import Warp
-from quasir.typing import Array, Batch, Items
 
 __all__ = ["CausalLM"]
 

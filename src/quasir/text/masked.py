@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.samplers.edits import MASK, Tokens
+from quasir.text.batch_halving import with_less_memory
 from quasir.text.loading import named_or_given
-from quasir.text.memory import with_less_memory
 from quasir.text.texts import Texts
-from quasir.text.tokens import as_texts
-from quasir.typing import Array, Items
+from quasir.text.tokenizers import as_texts
 
 __all__ = ["MaskedLM"]
 

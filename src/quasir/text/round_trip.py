@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from quasir.levels import check_count
+from quasir.core.arguments import check_count
 from quasir.text.loading import load
 from quasir.text.seq2seq import Seq2SeqLM
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
+from quasir.core.arguments import check_count
+from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.levels import check_count
+from quasir.text.batch_halving import with_less_memory
 from quasir.text.decoding import Decoder, moved
 from quasir.text.loading import named_or_given
-from quasir.text.memory import with_less_memory
-from quasir.text.scoring import LOGITS_AT_ONCE, score_texts
+from quasir.text.log_prob import LOGITS_AT_ONCE, score_texts
 from quasir.text.texts import Texts
-from quasir.text.tokens import as_texts
+from quasir.text.tokenizers import as_texts
 from quasir.text.warp import Warp
-from quasir.typing import Array, Batch, Items
 
 __all__ = ["Seq2SeqLM"]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.items import Column, Text, offsets_of, ragged_take
+from quasir.core.items import Column, Text, offsets_of, ragged_take
 
 __all__ = ["Text", "Texts"]
 

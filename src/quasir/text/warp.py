@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from quasir.core.arguments import check_count, number
 from quasir.errors import InputError
-from quasir.levels import check_count, number
 
 __all__ = ["Warp"]
 

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quasir.draws import Draws
+from quasir.core.arguments import check_count, number
+from quasir.core.scores import name_of
+from quasir.core.streams import VERSION
+from quasir.core.types import Proposal, Target
+from quasir.draws.draws import Draws
 from quasir.errors import InputError, TuningError
-from quasir.levels import check_count, number
-from quasir.scoring import name_of
-from quasir.streams import VERSION
-from quasir.target import Product
+from quasir.targets.product import Product
 from quasir.text.causal import CausalLM
 from quasir.tuning.checkpoint import digest
+from quasir.tuning.export import finished, load_result
 from quasir.tuning.learner import Diverged, Settings
 from quasir.tuning.loop import Loop
 from quasir.tuning.losses import loss_named
-from quasir.tuning.result import finished, load_result
-from quasir.typing import Proposal, Target
 
 __all__ = ["DPG"]
 

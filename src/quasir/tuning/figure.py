@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quasir.estimate import Estimate
-from quasir.report.plots import COLOURS, draw_band
+from quasir.certificates.figures import COLOURS, draw_band
+from quasir.estimation.estimate import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

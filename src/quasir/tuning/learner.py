@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from quasir.streams import Purpose, derived_seed, stream
+from quasir.core.streams import Purpose, derived_seed, stream
+from quasir.core.types import Array
 from quasir.text.texts import Texts
-from quasir.tuning.minibatch import Minibatches
+from quasir.tuning.minibatches import Minibatches
 from quasir.tuning.policy import Policy, Weights
 from quasir.tuning.torch_seed import seeded
-from quasir.typing import Array
 
 __all__ = ["Diverged", "Learner", "Settings"]
 

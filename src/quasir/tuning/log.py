@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quasir.errors import InputError
-from quasir.tuning.evaluate import Evaluation
+from quasir.tuning.evaluation import Evaluation
 
 __all__ = ["Log", "line_of"]
 

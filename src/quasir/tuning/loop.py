@@ -14,13 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quasir.core.streams import Purpose, derived_seed, root_seed
+from quasir.core.types import Array
 from quasir.errors import QuasirWarning, TuningError
-from quasir.streams import Purpose, derived_seed, root_seed
 from quasir.text.causal import CausalLM
 from quasir.tuning.checkpoint import Checkpoints
-from quasir.tuning.evaluate import Evaluation, better_by, evaluate
+from quasir.tuning.evaluation import Evaluation, better_by, evaluate
+from quasir.tuning.export import load_result, write_result
 from quasir.tuning.learner import Diverged, Learner
-from quasir.tuning.limits import (
+from quasir.tuning.log import Log
+from quasir.tuning.losses import loss_named
+from quasir.tuning.minibatches import Minibatches
+from quasir.tuning.policy import Policy
+from quasir.tuning.rounds import Rounds
+from quasir.tuning.thresholds import (
     COLLAPSED,
     ENOUGH,
     FEW,
@@ -32,13 +39,6 @@ from quasir.tuning.limits import (
     few,
     never_met,
 )
-from quasir.tuning.log import Log
-from quasir.tuning.losses import loss_named
-from quasir.tuning.minibatch import Minibatches
-from quasir.tuning.policy import Policy
-from quasir.tuning.result import load_result, write_result
-from quasir.tuning.rounds import Rounds
-from quasir.typing import Array
 
 if TYPE_CHECKING:
     from quasir.tuning.dpg import DPG

@@ -35,8 +35,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from quasir.core.types import Array
 from quasir.errors import InputError
-from quasir.typing import Array
 
 __all__ = ["LOSSES", "Loss", "loss_named"]
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from quasir.drawing import draw
-from quasir.draws import Draws
+from quasir.core.scores import score
+from quasir.core.streams import Purpose, derived_seed, stream
+from quasir.core.types import Proposal, Target
+from quasir.draws.draw import draw
+from quasir.draws.draws import Draws
 from quasir.errors import InputError, TuningError
-from quasir.scoring import score
-from quasir.streams import Purpose, derived_seed, stream
-from quasir.target import Product
+from quasir.targets.product import Product
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
-from quasir.text.tokens import same_tokenizer
+from quasir.text.tokenizers import same_tokenizer
 from quasir.tuning.checkpoint import Checkpoints
-from quasir.tuning.evaluate import log_partition
+from quasir.tuning.evaluation import log_partition
 from quasir.tuning.policy import Policy, Weights
-from quasir.tuning.replay import Pool, thinned
-from quasir.typing import Proposal, Target
+from quasir.tuning.pool import Pool, thinned
 
 __all__ = ["Rounds"]
 

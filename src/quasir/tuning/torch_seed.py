@@ -1,4 +1,4 @@
-"""Seeding torch for a while, from a seed of `quasir.streams`."""
+"""Seeding torch for a while, from a seed of `quasir.core.streams`."""
 
 from __future__ import annotations
 

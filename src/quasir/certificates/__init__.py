@@ -1,0 +1,1 @@
+"""What is shown of the estimates: the curve along beta, and the certificate at one."""

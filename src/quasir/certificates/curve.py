@@ -1,0 +1,258 @@
+"""The curve of the trade-off: every estimate along beta, and the certificate at any one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.doubts import Evidence, doubts_about
+from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.search import (
+    ENOUGH_ABOVE,
+    largest_accepting,
+    smallest_meeting,
+    what_it_takes,
+)
+from quasir.certificates.table import curve_html, curve_text
+from quasir.core.arguments import as_log_beta, as_rate, number
+from quasir.core.formatting import level_text
+from quasir.core.types import Array
+from quasir.errors import InputError, Unreachable
+from quasir.estimation.estimate import Estimate
+from quasir.estimation.tail import Tail
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Curve"]
+
+
+class Curve:
+    """Estimates along beta; `at` gives the certificate at any one, on the grid or not.
+
+    Attributes
+    ----------
+    n : int
+        Draws behind the estimates.
+    log_betas : array
+        The levels.
+    acceptance_rate, tvd, tvd_bound, kl, log_z, log_z_beta : Estimate of arrays
+        Along `log_betas`; see `Certificate` for what they are.
+    kl_base : Estimate of arrays, or None
+    moments : dict of Estimate of arrays
+    tail : Tail
+        The fitted tail of the ratios.
+    tvd_slack : array
+        How far `tvd` can be from its value on all the draws: 0 unless the curve was streamed.
+    """
+
+    acceptance_rate: Estimate
+    tvd: Estimate
+    tvd_bound: Estimate
+    kl: Estimate
+    log_z: Estimate
+    log_z_beta: Estimate
+    kl_base: Estimate | None
+
+    def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
+        self._evaluator = evaluator
+        self.log_betas = log_betas
+        self._points = evaluator.points(log_betas)
+        self.tvd_slack = self._points.tvd_slack
+        parts = self._points.estimates
+        self.acceptance_rate, self.kl = parts["acceptance_rate"], parts["kl"]
+        self.tvd, self.tvd_bound = parts["tvd"], parts["tvd_bound"]
+        self.log_z, self.log_z_beta = parts["log_z"], parts["log_z_beta"]
+        self.kl_base = parts.get("kl_base")
+        self.moments = {name: parts[f"moment:{name}"] for name in evaluator.names}
+
+    @property
+    def betas(self) -> Array:
+        """The levels; where they are out of a float's range, see `log_betas`."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.log_betas)
+
+    @property
+    def n(self) -> int:
+        """All draws."""
+        return self._evaluator.n
+
+    @property
+    def n_possible(self) -> int:
+        """Draws with P(x) > 0."""
+        return self._evaluator.n_possible
+
+    @property
+    def bin_width(self) -> float:
+        """How far apart in log the betas of a streamed curve are; 0 where any beta will do."""
+        return float(getattr(self._evaluator.ratios, "width", 0.0))
+
+    @property
+    def ess(self) -> float:
+        """Kish's effective sample size of the ratios."""
+        return self._evaluator.ess
+
+    @property
+    def tail(self) -> Tail:
+        """The fitted tail of the ratios; its ``k`` is Pareto k."""
+        return self._evaluator.tail
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is wrong with the draws at any beta; `at` gives those at one."""
+        many = math.inf if self.n_possible else 0.0
+        evidence = Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail)
+        return [*doubts_about(evidence), *self._evaluator.doubts]
+
+    @cached_property
+    def projection(self) -> Certificate:
+        """q_proj: q filtered to the support of P, the limit of p_beta for beta -> 0 (app. D)."""
+        return self._evaluator.limit(everything=False)
+
+    @cached_property
+    def proposal(self) -> Certificate:
+        """The same estimates for q itself; its bound is the trivial 1."""
+        return self._evaluator.limit(everything=True)
+
+    def __len__(self) -> int:
+        return len(self.log_betas)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return (self._evaluator.certificate(self._points, i) for i in range(len(self)))
+
+    def at(
+        self,
+        beta: float | None = None,
+        *,
+        log_beta: float | None = None,
+        acceptance_rate: float | None = None,
+        tvd: float | None = None,
+        tvd_bound: float | None = None,
+        kl: float | None = None,
+    ) -> Certificate:
+        """Return the certificate at a beta, or at the cheapest beta that meets a wish.
+
+        On a streamed curve, at the edge of a bin: that nearest to the beta, or the first to meet
+        the wish.
+
+        Exactly one argument is given. `acceptance_rate` takes the largest beta that accepts at
+        least that share, and so has the best quality at that cost; `tvd`, `tvd_bound` and `kl`
+        take the smallest beta whose estimate is no more than that, and so the lowest cost. A wish
+        of 0 takes the ceiling of the ratios, if one is known: there p_beta is p, for certain.
+
+        Raises
+        ------
+        Unreachable
+            Where no beta that the draws can vouch for meets the wish.
+        """
+        wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
+        given = {name: wish for name, wish in wishes.items() if wish is not None}
+        if len(given) + (beta is not None) + (log_beta is not None) != 1:
+            raise InputError(
+                "give exactly one of beta, log_beta, acceptance_rate, tvd, tvd_bound and kl."
+            )
+        if not given:
+            return self._at(as_log_beta(beta, log_beta))
+        name, wish = next(iter(given.items()))
+        wanted = as_rate(wish) if name == "acceptance_rate" else _as_distance(name, wish)
+        if not self.n_possible:
+            raise Unreachable(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
+        ratios = self._evaluator.ratios
+        if name == "acceptance_rate":
+            found = largest_accepting(ratios, wanted)
+        else:
+            found = smallest_meeting(ratios, lambda b: self._evaluator.values(name, b), wanted)
+            if wanted == 0 and self.tail.log_ceiling < math.inf:
+                found = self._ceiling
+        if found is None:
+            raise self._unreachable(name, wanted)
+        return self._at(found)
+
+    @property
+    def _ceiling(self) -> float:
+        """The first level from which on no ratio can lie above."""
+        return float(self._evaluator.ratios.snap(np.array([self.tail.log_ceiling]), np.ceil)[0])
+
+    def _at(self, log_beta: float) -> Certificate:
+        level = self._evaluator.ratios.snap(np.array([log_beta]))
+        return self._evaluator.certificate(self._evaluator.points(level))
+
+    def _unreachable(self, name: str, wanted: float) -> Unreachable:
+        ratios, possible = self._evaluator.ratios, self.n_possible
+        advice = "Use a proposal closer to the target, or ask for what can be vouched for."
+        if name == "acceptance_rate":
+            best = self.projection
+            return Unreachable(
+                f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {self.n:,} "
+                f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
+                f"beta -> 0. {advice}",
+                best,
+            )
+        if possible < ENOUGH_ABOVE:
+            return Unreachable(
+                f"{name} = {wanted:g} cannot be promised: only {possible} of {self.n:,} draws "
+                f"have P(x) > 0. Draw more. {advice}",
+                self._at(ratios.level(0)),
+            )
+        best = self._at(ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
+        part: Estimate = getattr(best, name)
+        more = what_it_takes(name, wanted, self.tail, best.log_z.value)
+        if self.tail.log_ceiling < math.inf:
+            rate = self._at(self._ceiling).acceptance_rate.value
+            advice += (
+                f" At beta = {level_text(self._ceiling)}, which no ratio exceeds, the samples are "
+                f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
+            )
+        return Unreachable(
+            f"{name} = {wanted:g} cannot be promised: it needs a beta above which fewer than "
+            f"{ENOUGH_ABOVE} of {self.n:,} draws lie. The best these draws can vouch for is "
+            f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "
+            f"{level_text(best.log_beta)} and acceptance rate {best.acceptance_rate.value:.3g}. "
+            f"{more or 'How many draws would show it cannot be said.'} {advice}",
+            best,
+        )
+
+    def columns(self) -> dict[str, Array]:
+        """Return a column for log_beta, beta, and value, se, low and high of everything."""
+        columns = {"log_beta": self.log_betas, "beta": self.betas}
+        for name, part in self._points.estimates.items():
+            columns[name] = np.asarray(part.value)
+            columns |= {
+                f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
+            }
+        return columns
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: a row a beta; value, se, low and high of everything."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise InputError("to_frame needs pandas: pip install 'quasir[pandas]'.") from error
+        return pd.DataFrame(self.columns())
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure of quality against acceptance rate, with intervals."""
+        from quasir.certificates.figures import plot_curve
+
+        return plot_curve(self)
+
+    def __str__(self) -> str:
+        return curve_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Curve: {len(self)} betas from {self.n:,} draws>"
+
+    def _repr_html_(self) -> str:
+        return curve_html(self)
+
+
+def _as_distance(name: str, wish: Any) -> float:
+    wanted = number(name, wish)
+    if wanted < 0 or (name != "kl" and wanted > 1):
+        raise InputError(f"{name} is {wish!r}, which is out of its range.")
+    return wanted

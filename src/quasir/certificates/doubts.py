@@ -1,0 +1,130 @@
+"""What is wrong with the estimates at one beta, in words: with numbers, and with advice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from quasir.core.formatting import level_text
+from quasir.estimation.tail import Tail
+
+__all__ = ["Evidence", "doubts_about"]
+
+MIN_ESS = 100
+"""Below this many effective draws even a mean is a guess: its relative error is above 10 %."""
+MAX_PARETO_K = 0.7
+"""Above this shape importance sampling converges too slowly to trust (Vehtari et al. 2024)."""
+MIN_ACCEPTED = 100
+"""Fewer accepted draws than this give a moment to no better than 5 points in 100."""
+MIN_ABOVE = 20
+"""Where fewer draws than this lie above beta, what they are decides TVD, KL and the bound."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the draws have to say in favour of the estimates at one beta."""
+
+    log_beta: float
+    n: int
+    n_possible: int
+    n_above: float
+    accepted: float
+    ess: float
+    tail: Tail
+
+
+def doubts_about(e: Evidence) -> list[str]:
+    """Return what is wrong with the estimates, each with numbers and advice."""
+    beta = level_text(e.log_beta)
+    if e.n_possible == 0:
+        return [
+            f"None of the {e.n:,} draws had P(x) > 0, so nothing is known of p but that q gives it "
+            f"a mass below {_no_hits(e.n):.2g} (97.5 %). Use a proposal that reaches the target's "
+            "support, loosen the target, or draw more."
+        ]
+    k = e.tail.k
+    doubts = _about_the_tail(e)
+    if math.isnan(k):
+        doubts.append(
+            f"Only {e.n_possible} of {e.n:,} draws had P(x) > 0: too few to say how heavy the "
+            "tail of the ratios is. Draw more, or use a proposal closer to the target."
+        )
+    elif k > MAX_PARETO_K:
+        doubts.append(
+            f"Pareto k is {k:.2f}, above {MAX_PARETO_K}: a few draws with very large ratios "
+            "decide everything, and more draws alone help slowly. Use a proposal with heavier "
+            "tails, closer to the target."
+        )
+    if e.ess < MIN_ESS:
+        doubts.append(
+            f"The {e.n:,} draws are worth only {e.ess:.3g} from the target (ESS below {MIN_ESS}): "
+            f"draw about {_factor(MIN_ESS / max(e.ess, 1))} times as many, or use a better "
+            "proposal."
+        )
+    if e.accepted < MIN_ACCEPTED:
+        doubts.append(
+            f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = {beta}: the "
+            f"moments are those of few samples. Draw about {_factor(MIN_ACCEPTED / e.accepted)} "
+            "times as many, or choose a smaller beta."
+        )
+    return doubts
+
+
+def _about_the_tail(e: Evidence) -> list[str]:
+    """Return what is wrong with what the draws above beta say, or their absence."""
+    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
+    if e.tail.exceeds_all(e.log_beta):
+        return []
+    if e.n_above == 0 and k == -math.inf:
+        return [
+            f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
+            f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
+            f"any such item that was not seen has a q-mass below {_no_hits(e.n):.2g} (97.5 %). "
+            "More draws lower that."
+        ]
+    if e.n_above == 0:
+        if e.tail.log_ceiling < math.inf:
+            how = (
+                f"since no ratio exceeds {level_text(e.tail.log_ceiling)}, the upper ends of their "
+                "intervals have a limit"
+            )
+        elif k < 1:
+            how = (
+                f"a generalised Pareto tail fitted to the largest ratios (k = {k:.2f}) gives the "
+                "upper ends of their intervals"
+            )
+        elif not math.isnan(k):
+            how = (
+                f"the largest ratios' tail is too heavy to extrapolate (k = {k:.2f}), so no number "
+                "can be given"
+            )
+        else:
+            how = "too few ratios were seen to extrapolate, so no number can be given"
+        return [
+            f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
+            f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
+            f"Draw more, or choose a beta below {largest}."
+        ]
+    if e.n_above < MIN_ABOVE:
+        return [
+            f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+            "the bound rest on them, and their intervals may be too narrow. "
+            "Draw more, or choose a smaller beta."
+        ]
+    return []
+
+
+def _factor(ratio: float) -> str:
+    """Return how many times as many, rounded up to a tenth where that matters.
+
+    Examples
+    --------
+    >>> _factor(1.04), _factor(2.0), _factor(12.4)
+    ('1.1', '2', '12')
+    """
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{math.ceil(10 * ratio) / 10:g}"
+
+
+def _no_hits(n: int) -> float:
+    """Return the largest probability (97.5 %) that n draws without a hit allow."""
+    return -math.expm1(math.log(0.025) / n)

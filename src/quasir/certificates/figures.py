@@ -1,0 +1,111 @@
+"""Figures: quality against cost, with intervals. matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quasir.estimation.estimate import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from quasir.certificates.curve import Curve
+
+__all__ = ["COLOURS", "Panel", "draw_band", "draw_panel", "panels_of", "plot_curve", "plot_panel"]
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe and Ito's, which colour-blind readers can tell apart."""
+
+COLUMN = 3.4
+"""Inches: the width of a column of a paper, at which the labels are meant to be read."""
+HEIGHT = 2.5
+FONT = 8
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity against the acceptance rate."""
+
+    name: str
+    label: str
+    lines: dict[str, Estimate]
+
+
+def panels_of(curve: Curve) -> list[Panel]:
+    """Return TVD with its bound, KL, and what else is known: KL to the base, moments."""
+    distance = {"TVD(p, p_β)": curve.tvd, "upper bound": curve.tvd_bound}
+    panels = [
+        Panel("tvd", "Total variation distance", distance),
+        Panel("kl", "KL divergence (nats)", {"KL(p, p_β)": curve.kl}),
+    ]
+    if curve.moments:
+        panels.append(Panel("moments", "Mean of a feature", dict(curve.moments)))
+    if curve.kl_base is not None:
+        panels.append(Panel("kl_base", "KL to the base (nats)", {"KL(p_β, a)": curve.kl_base}))
+    return panels
+
+
+def plot_curve(curve: Curve) -> Figure:
+    """Draw all panels, two a row."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    panels = panels_of(curve)
+    rows = -(-len(panels) // 2)
+    with rc_context({"font.size": FONT}):
+        figure = Figure(figsize=(2 * COLUMN, rows * HEIGHT), layout="constrained")
+        places = figure.subplots(rows, 2, squeeze=False).ravel()
+        for axes, panel in zip(places, panels, strict=False):
+            draw_panel(axes, curve, panel)
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+    return figure
+
+
+def plot_panel(curve: Curve, panel: Panel) -> Figure:
+    """Draw one panel at a column's width."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"font.size": FONT}):
+        figure = Figure(figsize=(COLUMN, HEIGHT), layout="constrained")
+        draw_panel(figure.subplots(), curve, panel)
+    return figure
+
+
+def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
+    """Draw lines with their bands, and on that of TVD the proposals before any rejection."""
+    rate = curve.acceptance_rate.value
+    for (name, part), colour in zip(panel.lines.items(), COLOURS * 9, strict=False):
+        draw_band(axes, rate, part, name, colour)
+    if panel.name == "tvd":
+        for certificate, marker in ((curve.proposal, "o"), (curve.projection, "s")):
+            if math.isfinite(certificate.tvd.value):
+                axes.plot(
+                    certificate.acceptance_rate.value,
+                    certificate.tvd.value,
+                    marker,
+                    color="black",
+                    markersize=4,
+                    label=certificate.name,
+                )
+    axes.set_xlabel("Acceptance rate")
+    axes.set_ylabel(panel.label)
+    # The proposal stands at 1, often far from the curve.
+    if rate.min() > 0 and 3 * rate.min() < 1:
+        axes.set_xscale("log")
+    if len(panel.lines) > 1 or panel.name in ("moments", "tvd"):
+        axes.legend(frameon=False)
+    axes.grid(alpha=0.25)
+
+
+def draw_band(axes: Axes, x: np.ndarray, part: Estimate, name: str, colour: str) -> None:
+    """Draw a line with its 95 % interval as a band."""
+    axes.plot(x, part.value, color=colour, label=name, linewidth=1.5)
+    high = np.where(np.isfinite(part.high), part.high, part.value)
+    axes.fill_between(x, part.low, high, color=colour, alpha=0.2, linewidth=0)

@@ -1,0 +1,98 @@
+"""Finding the beta that meets a wish: exactly on sorted ratios, to a bin's edge on binned ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from quasir.core.types import Array
+from quasir.estimation.ratios import Ratios
+from quasir.estimation.tail import Tail
+
+__all__ = ["ENOUGH_ABOVE", "largest_accepting", "smallest_meeting", "what_it_takes"]
+
+ENOUGH_ABOVE = 10
+"""A level is within reach of the draws if it is at most the tenth largest ratio."""
+
+
+def largest_accepting(ratios: Ratios, rate: float) -> float | None:
+    """Return the largest log beta with an acceptance rate of at least `rate`, or None.
+
+    AR = (sum over L of w/beta + |H|)/N (Eq. 2) falls with beta. Between two neighbouring
+    ratios only beta varies, so there the solution is beta = sum over L of w/(N rate - |H|).
+    """
+    n, size = ratios.n, ratios.n_possible
+    if size == 0 or size < rate * n * (1 - 1e-12):
+        return None
+
+    def accepts(i: int) -> bool:
+        level = ratios.level(i)
+        s = ratios.at(np.array([level]))
+        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - level))
+        return low + float(s.n_high[0]) >= rate * n
+
+    first, last = -1, ratios.n_levels  # accepts(first), not accepts(last)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if accepts(middle) else (first, middle)
+    if first < 0:
+        return ratios.level(0)
+    level = ratios.level(first)
+    s = ratios.at(np.array([level]))
+    room = rate * n - float(s.n_high[0])
+    past_all = last == ratios.n_levels
+    if room <= 0 or not (ratios.exact_between or past_all):
+        return level
+    solved = float(s.log_unit[0] + np.log(s.low[0, 0]) - np.log(room))
+    found = min(max(solved, level), np.inf if past_all else ratios.level(last))
+    return float(ratios.snap(np.array([found]), np.floor)[0])
+
+
+def smallest_meeting(
+    ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
+) -> float | None:
+    """Return the smallest log beta at which an estimate that falls with beta is met, or None.
+
+    None where that is past the `ENOUGH_ABOVE`-th largest ratio.
+    """
+
+    def meets(log_beta: float) -> bool:
+        return bool(estimated(np.array([log_beta]))[0] <= wanted)
+
+    first, last = -1, ratios.reach(ENOUGH_ABOVE)
+    if last < 0 or not meets(ratios.level(last)):
+        return None
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if meets(ratios.level(middle)) else (middle, last)
+    high = ratios.level(last)
+    if first < 0 or not ratios.exact_between:
+        return high
+    low = ratios.level(first)
+    for _ in range(200):
+        middle_beta = (low + high) / 2
+        if not low < middle_beta < high:
+            break
+        low, high = (low, middle_beta) if meets(middle_beta) else (middle_beta, high)
+    return high
+
+
+def what_it_takes(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:
+    """Say how many draws would show the wish met, by the fitted tail, or None."""
+    if not tail.fitted or tail.k >= 1:
+        return None
+    which = {"tvd_bound": 1, "tvd": 2, "kl": 3}[name]
+    reach = tail.log_max + np.linspace(0.0, 25.0, 2501)
+    beyond = np.array([tail.above(log_beta) for log_beta in reach])
+    unit = math.exp(tail.log_max - log_z)
+    meets = np.flatnonzero((beyond[:, which] * unit <= wanted) & (beyond[:, 0] > 0))
+    if not len(meets):
+        return None
+    draws = max(ENOUGH_ABOVE / beyond[meets[0], 0], 2 * tail.n)
+    rate = math.exp(min(log_z - reach[meets[0]], 0.0))
+    return (
+        f"By the tail fitted to the largest ratios (Pareto k = {tail.k:.2f}), about {draws:.1e} "
+        f"draws would show it, at an acceptance rate near {rate:.1e}."
+    )

@@ -1,0 +1,79 @@
+"""A trade-off as a table, for the terminal and for a notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quasir.core.formatting import level_text, tail_text
+from quasir.estimation.estimate import Estimate
+
+if TYPE_CHECKING:
+    from quasir.certificates.curve import Curve
+
+__all__ = ["curve_html", "curve_text"]
+
+HEAD = ("beta", "acceptance", "TVD", "TVD bound", "KL")
+COLUMNS = ("acceptance_rate", "tvd", "tvd_bound", "kl")
+
+
+def curve_text(curve: Curve, rows: int = 10) -> str:
+    """Return about ten rows of the trade-off and its doubts, in 80 columns."""
+    table = [list(HEAD), *_rows(curve, rows)]
+    widths = [max(len(row[j]) for row in table) for j in range(len(HEAD))]
+    lines = textwrap.wrap(_title(curve), 79)
+    for row in table:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells))
+    for note in _notes(curve, table):
+        lines += textwrap.wrap(note, 79, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def curve_html(curve: Curve, rows: int = 10) -> str:
+    """Return the same as an HTML table."""
+    body = _rows(curve, rows)
+    header = "".join(f"<th>{html.escape(cell)}</th>" for cell in HEAD)
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body
+    )
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(curve, body))
+    caption = f"<caption>{html.escape(_title(curve))}</caption>"
+    return f"<table>{caption}<tr>{header}</tr>{lines}</table>{notes}"
+
+
+def _title(curve: Curve) -> str:
+    return (
+        f"Trade-off from {curve.n:,} draws, {curve.n_possible:,} of them with P > 0 "
+        f"(ESS {curve.ess:,.0f}, {tail_text(curve.tail.k)})"
+    )
+
+
+def _rows(curve: Curve, rows: int) -> list[list[str]]:
+    picked = np.unique(np.linspace(0, len(curve) - 1, rows).round().astype(int))
+    return [
+        [level_text(float(curve.log_betas[i]))]
+        + [_cell(getattr(curve, column)[i]) for column in COLUMNS]
+        for i in picked
+    ]
+
+
+def _notes(curve: Curve, table: list[list[str]]) -> list[str]:
+    notes = [f"! {doubt}" for doubt in curve.doubts]
+    if any("≤" in cell for row in table for cell in row):
+        notes.insert(0, "≤ no draw lies above this beta: 0 on these draws, at most this (95 %)")
+    return notes
+
+
+def _cell(part: Estimate) -> str:
+    if math.isnan(part.value):
+        return "unknown"
+    if math.isnan(part.se):
+        return f"≤ {part.high:.2g}"
+    if part.value == part.low == part.high:
+        return f"{part.value:.3g}, certain"
+    return f"{part.value:.3g} ± {part.se:.1g}"

@@ -1,0 +1,141 @@
+"""The trade-off: what QRS costs and gives at every beta, from one set of draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quasir.certificates.curve import Curve
+from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.search import largest_accepting
+from quasir.core.progress import Progress
+from quasir.core.types import Array
+from quasir.draws.draws import Draws
+from quasir.errors import InputError
+from quasir.estimation.columns import Basis, basis_of
+from quasir.estimation.summary_cache import summarise
+from quasir.store import Store
+
+__all__ = ["Curve", "curve_of", "is_large", "tradeoff"]
+
+POINTS = 200
+STREAMED = 20_000_000
+"""A store of more draws than this is streamed: sorting them would take a gigabyte and more."""
+
+
+def tradeoff(
+    draws: Draws | Store | str | Path,
+    betas: ArrayLike | None = None,
+    *,
+    log_betas: ArrayLike | None = None,
+    stream: bool | None = None,
+    progress: Progress = False,
+) -> Curve:
+    """Estimate everything the paper estimates, at every beta.
+
+    Parameters
+    ----------
+    draws : Draws, Store, or the folder of a run
+        From `draw` or `Draws.from_arrays`, or on disk.
+    betas, log_betas : array, optional
+        Where to; by default 200 betas evenly spaced in log from where the acceptance rate
+        begins to fall to the largest ratio seen.
+    stream : bool, optional
+        Whether draws on disk are reduced to summaries, shard by shard, instead of loaded: the
+        memory is then that of a few shards, however many there are. By default from 20 million
+        draws on.
+    progress : bool or callable
+        Of the streaming: True shows a line on stderr, a callable is called with (done, n, done).
+
+    Notes
+    -----
+    A streamed curve knows the ratios by bins (`quasir.estimation.bins`). Its betas are at edges
+    of bins: a given beta is moved to the nearest edge, by less than half a bin's width in
+    proportion, and what is returned says where to. There every estimate is that of all the draws,
+    but for TVD, which is known to within `Curve.tvd_slack`; its interval allows for that.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target = qr.Table({"a": 0.5, "b": 0.3, "c": 0.2})
+    >>> proposal = qr.Table({"a": 0.2, "b": 0.3, "c": 0.5})
+    >>> curve = qr.tradeoff(qr.draw(target, proposal, 10_000, seed=0))
+    >>> cert = curve.at(tvd=0.05)
+    >>> round(cert.tvd.value, 6)
+    0.05
+    """
+    if not isinstance(draws, Draws):
+        return _of_store(draws, betas, log_betas, stream, progress)
+    if stream:
+        raise InputError("only draws on disk can be streamed: give the folder of a run.")
+    return curve_of(basis_of(draws), betas, log_betas)
+
+
+def is_large(store: Store) -> bool:
+    """Return whether a store is streamed unless told otherwise."""
+    return len(store) > STREAMED
+
+
+def _of_store(
+    store: Store | str | Path,
+    betas: ArrayLike | None,
+    log_betas: ArrayLike | None,
+    stream: bool | None,
+    progress: Progress,
+) -> Curve:
+
+    if isinstance(store, (str, Path)):
+        store = Store.open(store)
+    if not isinstance(store, Store):
+        raise InputError(
+            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
+        )
+    if not (is_large(store) if stream is None else stream):
+        return curve_of(basis_of(Draws.load(store, items=False)), betas, log_betas)
+    basis = summarise(store, progress=progress).basis(store.doubts, store.log_ceiling)
+    return curve_of(basis, betas, log_betas)
+
+
+def curve_of(
+    basis: Basis, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
+) -> Curve:
+    """Return the curve of what was prepared, in memory or from summaries."""
+    evaluator = Evaluator(basis)
+    return Curve(evaluator, _grid(evaluator, betas, log_betas))
+
+
+def _grid(evaluator: Evaluator, betas: ArrayLike | None, log_betas: ArrayLike | None) -> Array:
+    if betas is not None and log_betas is not None:
+        raise InputError("give betas or log_betas, not both.")
+    if betas is not None or log_betas is not None:
+        name, given = ("betas", betas) if betas is not None else ("log_betas", log_betas)
+        levels = np.atleast_1d(np.asarray(given, dtype=np.float64)).ravel()
+        positive = betas is None or bool((levels > 0).all())
+        if not (len(levels) and np.isfinite(levels).all() and positive):
+            above = " and above 0" if betas is not None else ""
+            raise InputError(
+                f"{name} must be one or more numbers, all finite{above}. "
+                "Betas out of a float's range can be given as log_betas."
+            )
+        return evaluator.ratios.snap(levels if betas is None else np.log(levels))
+    return _default_levels(evaluator)
+
+
+def _default_levels(evaluator: Evaluator) -> Array:
+    """Return 200 levels from where the acceptance rate begins to fall to the largest ratio."""
+    if not evaluator.n_possible:
+        return np.zeros(1)
+    top = evaluator.ratios.log_max
+    start = largest_accepting(evaluator.ratios, 0.99 * evaluator.n_possible / evaluator.n)
+    if start is None or start >= top:
+        return evaluator.ratios.snap(np.array([top]), np.ceil)
+    grid = np.linspace(start, top, POINTS)
+    grid[-1] = top
+    if evaluator.ratios.exact_between:
+        return grid
+    # On edges of bins some may fall together, and the last is at or above the largest ratio.
+    snapped = evaluator.ratios.snap(grid)
+    snapped[-1] = evaluator.ratios.snap(grid[-1:], np.ceil)[0]
+    return np.unique(snapped)

@@ -1,0 +1,1 @@
+"""From a wish to the target that meets it."""

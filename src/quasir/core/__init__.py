@@ -1,0 +1,1 @@
+"""What everything else stands on: types, items, arguments, scores, streams, files."""

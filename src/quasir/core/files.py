@@ -1,0 +1,74 @@
+"""Files that are written whole or not at all: a temporary file, then a rename."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from quasir.errors import StoreError
+
+__all__ = ["hash_of", "write_bytes", "write_json", "write_text", "write_with"]
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What the system says when there is no room: the disk, the quota, or the limit on a file."""
+
+
+def write_with(
+    path: Path, write: Callable[[Path], object], durable: bool = True, tag: str = ""
+) -> None:
+    """Have `write` fill a temporary file beside `path`, then rename it over `path`.
+
+    What can be made again need not be `durable`: it is not waited for until it is on the disk.
+    Where two may write at once, a `tag` of their own keeps their temporary files apart.
+
+    Raises
+    ------
+    StoreError
+        Where there is no room; `path` is then as it was before.
+    """
+    temporary = path.with_name(f".{path.name}{tag}.partial")
+    try:
+        write(temporary)
+        if durable:
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if error.errno in FULL:
+            raise StoreError(
+                f"{path} could not be written: {os.strerror(error.errno or 0)}. What was written "
+                "before is whole: make room, and give the same command again to go on."
+            ) from error
+        raise
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes, whole or not at all."""
+    write_with(path, lambda temporary: temporary.write_bytes(content))
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write text, whole or not at all."""
+    write_bytes(path, content.encode("utf-8", "surrogatepass"))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON, whole or not at all; what is not finite is an error, since JSON has no word."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

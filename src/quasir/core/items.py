@@ -1,0 +1,255 @@
+"""Items in columns: a million texts are two arrays, not a million objects.
+
+Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, as `Coded`
+(indices into a small support), or, where nothing better fits, as an array of objects.
+`column[i]` makes the object when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quasir.core.types import Items
+from quasir.errors import InputError
+
+__all__ = [
+    "Coded",
+    "Column",
+    "Strings",
+    "Text",
+    "TokenTexts",
+    "as_items",
+    "concatenate",
+    "offsets_of",
+    "ragged_take",
+    "take",
+]
+
+
+class Column:
+    """A sequence of items that are stored in arrays and made when asked for.
+
+    Subclasses give `__len__`, `item`, `take` and `concatenate`.
+    """
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def item(self, i: int) -> Any:
+        """Make item i, 0 <= i < len(self)."""
+        raise NotImplementedError
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the column of the items at `indices`."""
+        raise NotImplementedError
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join columns of one kind."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, (int, np.integer)):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"item {index} of {len(self)}")
+            return self.item(int(index) % len(self))
+        return self.take(np.arange(len(self))[index])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.item(i) for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(self.item(i)) for i in range(min(3, len(self))))
+        return f"<{type(self).__name__} of {len(self):,} items: {shown}{', ...' * (len(self) > 3)}>"
+
+
+class Strings(Column):
+    """Strings as one UTF-8 buffer and their offsets.
+
+    Examples
+    --------
+    >>> texts = Strings.of(["a", "été", ""])
+    >>> texts[1], list(texts[1:])
+    ('été', ['été', ''])
+    """
+
+    def __init__(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self.buffer, self.offsets = buffer, offsets
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Self:
+        """Pack strings; lone surrogates are kept."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        offsets = offsets_of([len(text) for text in encoded])
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def item(self, i: int) -> str:
+        """Decode string i."""
+        piece = self.buffer[self.offsets[i] : self.offsets[i + 1]]
+        return piece.tobytes().decode("utf-8", "surrogatepass")
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the strings at `indices`, packed anew."""
+        return type(self)(*ragged_take(self.buffer, self.offsets, indices))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join packed strings without decoding them."""
+        offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
+        return cls(np.concatenate([part.buffer for part in parts]), offsets)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and the token ids it was drawn as, without the end-of-sequence token."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TokenTexts(Column):
+    """Texts and their token ids, as they are read from a store, where no tokenizer is needed."""
+
+    def __init__(
+        self, strings: Strings, ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> None:
+        self.strings, self.ids, self.offsets = strings, ids, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def item(self, i: int) -> Text:
+        """Make text i."""
+        ids = self.ids[self.offsets[i] : self.offsets[i + 1]]
+        return Text(self.strings.item(i), tuple(ids.tolist()))
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the texts at `indices`."""
+        ids, offsets = ragged_take(self.ids, self.offsets, indices)
+        return type(self)(self.strings.take(indices), ids, offsets)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join texts."""
+        offsets = offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
+        ids = np.concatenate([part.ids for part in parts])
+        return cls(Strings.concatenate([part.strings for part in parts]), ids, offsets)
+
+
+class Coded(Column):
+    """Items of a small support, as indices into it.
+
+    Examples
+    --------
+    >>> column = Coded(("heads", "tails"), np.array([0, 0, 1]))
+    >>> column[2]
+    'tails'
+    """
+
+    def __init__(self, support: Sequence[Any], codes: NDArray[np.integer]) -> None:
+        self.support, self.codes = support, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def item(self, i: int) -> Any:
+        """Look item i up in the support."""
+        return self.support[self.codes[i]]
+
+    def take(self, indices: NDArray[np.integer]) -> Self:
+        """Return the items at `indices`, over the same support."""
+        return type(self)(self.support, self.codes[indices])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Join columns over one support, or over the union of their supports."""
+        support = parts[0].support
+        if all(part.support is support for part in parts):
+            return cls(support, np.concatenate([part.codes for part in parts]))
+        union = tuple(dict.fromkeys(chain.from_iterable(part.support for part in parts)))
+        place = {item: code for code, item in enumerate(union)}
+        moves = [np.array([place[item] for item in part.support], np.intp) for part in parts]
+        codes = [move[part.codes] for move, part in zip(moves, parts, strict=True)]
+        return cls(union, np.concatenate(codes))
+
+
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return where each of a row of pieces begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def ragged_take(
+    values: NDArray[Any], offsets: NDArray[np.int64], indices: NDArray[np.integer]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the pieces ``values[offsets[i]:offsets[i + 1]]`` at `indices`, and their offsets."""
+    starts, lengths = offsets[:-1][indices], np.diff(offsets)[indices]
+    new = offsets_of(lengths)
+    # Entry j of the new array stands at its piece's start plus its place in the piece.
+    places = np.arange(new[-1]) - np.repeat(new[:-1] - starts, lengths)
+    return values[places], new
+
+
+def as_items(items: Items) -> Items:
+    """Return items as a column: an array or a `Column` as it is, a sequence packed.
+
+    Examples
+    --------
+    >>> as_items([3, 1])
+    array([3, 1])
+    >>> as_items(["a", "b"])
+    <Strings of 2 items: 'a', 'b'>
+    """
+    if isinstance(items, Column) or (isinstance(items, np.ndarray) and items.ndim > 0):
+        return items
+    if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
+        raise InputError(
+            f"items are a {type(items).__name__}, but must be a sequence of items: "
+            "a numpy array, a list, or a column of quasir.core.items."
+        )
+    if all(type(item) is str for item in items):
+        return Strings.of(items)
+    if all(isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items):
+        numbers = np.asarray(items)
+        if numbers.dtype.kind in "iu":
+            return numbers
+    objects = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        objects[i] = item
+    return objects
+
+
+def take(items: Items, indices: NDArray[Any]) -> Items:
+    """Return the items at `indices`."""
+    return items.take(indices) if isinstance(items, Column) else items[indices]
+
+
+def concatenate(parts: Sequence[Items]) -> Items:
+    """Join columns; of different kinds, as objects."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    if isinstance(first, Column) and all(type(part) is type(first) for part in parts):
+        return first.concatenate(parts)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return as_items(list(chain.from_iterable(parts)))
+
+
+def text_of(item: Any) -> str:
+    """Return the text of an item: a string itself, a text's ``.text``, else its str."""
+    if isinstance(item, str):
+        return item
+    text = getattr(item, "text", None)
+    return text if isinstance(text, str) else str(item)

@@ -1,0 +1,54 @@
+"""Types and the two protocols that the package is built on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Batch", "Items", "Proposal", "Scorer", "Seed", "Target"]
+
+Array: TypeAlias = NDArray[np.float64]
+Items: TypeAlias = Any
+"""Anything with a length whose ``[i]`` is an item: see `quasir.core.items`."""
+Seed: TypeAlias = int | np.random.Generator | None
+
+
+class Batch(NamedTuple):
+    """What a proposal gives: items, and the log probability each was drawn with."""
+
+    items: Items
+    log_q: Array
+
+
+@runtime_checkable
+class Proposal(Protocol):
+    """q(x): a distribution that can be drawn from and scored.
+
+    A proposal whose first k items of ``sample(n, rng)`` are those of ``sample(k, rng)`` for
+    every k < n may say so with a class attribute ``prefix_stable = True``; the last block
+    of a run is then not drawn whole only to be cut.
+    """
+
+    def sample(self, n: int, rng: np.random.Generator) -> Batch | tuple[Items, Array]:
+        """Draw n items, all random numbers being taken from `rng`."""
+        ...
+
+    def log_prob(self, items: Items) -> Array:
+        """Return log q(x), normalised, for each item."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """P(x): anything that gives unnormalised log scores, -inf for the impossible."""
+
+    def log_score(self, items: Items) -> Array:
+        """Return log P(x) for each item."""
+        ...
+
+
+Target: TypeAlias = Scorer | Callable[[Items], Array | Sequence[float]]
+"""A scorer, or a plain callable that does what `log_score` does."""

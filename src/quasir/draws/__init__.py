@@ -1,0 +1,1 @@
+"""Draws: proposed, scored, and kept with the uniform that decides on each."""

@@ -1,0 +1,65 @@
+"""The ceiling: a number that no ratio P(x)/q(x) exceeds, known before anything is drawn.
+
+Where q is the target's own base, or a mixture that gives it the share s, q(x) >= s a(x), and so
+P(x)/q(x) = a(x) b(x)/q(x) <= b(x)/s. What b is at most is known of what is true or false. At a
+beta of the ceiling or above, QRS is rejection sampling: p_beta is p, for certain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from quasir.core.types import Proposal, Target
+from quasir.proposals.mixture import Mixture
+from quasir.targets.product import Product
+
+__all__ = ["log_ceiling"]
+
+
+def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArray[Any]]) -> float:
+    """Return log M with P(x) <= M q(x) for every x, or infinity where none is known.
+
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+    features : mapping
+        Columns of the target's features on some draws: which of them are true or false.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import quasir as qr
+    >>> base, other = qr.Table({"a": 0.9, "b": 0.1}), qr.Table({"a": 0.2, "b": 0.8})
+    >>> is_b = qr.Feature("b", lambda x: x == "b")
+    >>> target, columns = base * qr.tilt(is_b, np.log(4)), {"b": np.array([True])}
+    >>> math.exp(log_ceiling(target, base, columns))
+    4.0
+    >>> round(math.exp(log_ceiling(target, qr.Mixture([base, other]), columns)), 9)
+    8.0
+    >>> log_ceiling(target, other, columns)
+    inf
+    """
+    if not isinstance(target, Product):
+        return math.inf
+    share = _share(proposal, target.base)
+    if share == 0:
+        return math.inf
+    most = 0.0
+    for factor in target.factors:
+        log_most = getattr(factor, "log_most", None)
+        if log_most is None:
+            return math.inf
+        most += log_most(features[factor.feature.name].dtype == bool)
+    return most - math.log(share)
+
+
+def _share(proposal: Proposal, base: Any) -> float:
+    """Return the weight that a proposal gives to the base itself."""
+    if isinstance(proposal, Mixture):
+        parts = zip(proposal.components, proposal.weights, strict=True)
+        return float(sum(weight for part, weight in parts if part is base))
+    return float(proposal is base)

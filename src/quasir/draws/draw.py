@@ -1,0 +1,66 @@
+"""`draw`: propose items from q and score them under P."""
+
+from __future__ import annotations
+
+from quasir.core.arguments import check_count
+from quasir.core.progress import Progress, progress_of
+from quasir.core.streams import DrawStreams
+from quasir.core.types import Proposal, Seed, Target
+from quasir.draws.by_engine import draw_by
+from quasir.draws.draw_blocks import draw_pieces
+from quasir.draws.draws import Draws
+from quasir.engines.engine import Engine
+
+__all__ = ["draw"]
+
+
+def draw(
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: Seed = None,
+    batch_size: int | None = None,
+    progress: Progress = False,
+    engine: Engine | None = None,
+) -> Draws:
+    """Propose n items from q and score them under P.
+
+    Parameters
+    ----------
+    target : Target
+        P: has ``log_score(items)``, or is a callable that does the same.
+    proposal : Proposal
+        q: has ``sample(n, rng)`` and ``log_prob(items)``.
+    n : int
+        How many draws.
+    seed : int, numpy Generator or None
+        Draw i depends on (seed, i) only.
+    batch_size : int, optional
+        How many items the target scores at once; changes no draw.
+    progress : bool or callable
+        True shows a line on stderr; a callable is called with (done, n, proposed).
+    engine : Engine, optional
+        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> import quasir as qr
+    >>> draws = qr.draw(qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10)),
+    ...                 1000, seed=0)
+    >>> len(draws.accepted(beta=2)) > len(draws.accepted(beta=3))
+    True
+    """
+    check_count("n", n)
+    if batch_size is not None:
+        check_count("batch_size", batch_size)
+    streams, parts = DrawStreams.of(seed), []
+    report = progress_of(progress, "drawn")
+    if engine is not None:
+        return draw_by(engine, target, proposal, n, streams, batch_size, report)
+    done = 0
+    for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
+        parts.append(piece)
+        done += len(piece)
+        report(done, n, done)
+    return Draws.concatenate(parts)

@@ -1,0 +1,117 @@
+"""Drawing block by block: what a block draws depends on the seed and its number alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from quasir.core.items import concatenate, take
+from quasir.core.scores import check_log_scores, propose, score
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.types import Array, Batch, Proposal, Target
+from quasir.draws.ceiling import log_ceiling
+from quasir.draws.draws import Draws, joined
+from quasir.proposals.mixture import Mixture
+from quasir.targets.product import Product
+
+__all__ = ["AT_ONCE", "draw_blocks", "draw_pieces"]
+
+AT_ONCE = 64
+"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+WORTH_A_REPORT = 1.0
+"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
+
+CUT_SUPPORT = (
+    "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
+    "there, TVD cannot fall below that mass, KL is infinite, and no draw shows it. Mix in a "
+    "proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+)
+"""What must be said of a proposal whose `truncates` is true."""
+
+
+def draw_pieces(
+    target: Target,
+    proposal: Proposal,
+    streams: DrawStreams,
+    block: int,
+    stop: int,
+    batch_size: int | None = None,
+) -> Iterator[Draws]:
+    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    at_once = 1
+    while block * BLOCK < stop:
+        start = time.perf_counter()
+        yield draw_blocks(target, proposal, streams, block, at_once, stop, batch_size)
+        block += at_once
+        if time.perf_counter() - start < WORTH_A_REPORT / 4:
+            at_once = min(4 * at_once, AT_ONCE)
+
+
+def draw_blocks(
+    target: Target,
+    proposal: Proposal,
+    streams: DrawStreams,
+    first: int,
+    blocks: int,
+    stop: int | None = None,
+    batch_size: int | None = None,
+) -> Draws:
+    """Return the draws of blocks first, first + 1, ..., none at or past draw number `stop`."""
+    last = first + blocks if stop is None else min(first + blocks, -(-stop // BLOCK))
+    base = target.base if isinstance(target, Product) else None
+    known = []
+    batches = []
+    for block in range(first, last):
+        n = BLOCK if stop is None else min(BLOCK, stop - block * BLOCK)
+        batch, log_base = _propose(proposal, n, streams.propose(block), base)
+        batches.append(batch)
+        known.append(log_base)
+    items = concatenate([batch.items for batch in batches])
+    log_q = np.concatenate([batch.log_q for batch in batches])
+    log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
+    log_u = log_u[: len(log_q)]
+    truncated = getattr(proposal, "truncates", False) and proposal is not base
+    doubts = (CUT_SUPPORT,) if truncated else ()
+    if not isinstance(target, Product):
+        log_p = score(target, items, batch_size)
+        return Draws(
+            log_p=log_p, log_q=log_q, log_u=log_u, items=items, seed=streams.seed, doubts=doubts
+        )
+    scores = target.scores(items, log_base=joined(known), batch_size=batch_size)
+    return Draws(
+        log_p=check_log_scores(scores.log_p, items, repr(target)),
+        log_q=log_q,
+        log_u=log_u,
+        items=items,
+        log_base=scores.log_base,
+        features=scores.features,
+        seed=streams.seed,
+        spared=scores.spared,
+        doubts=doubts,
+        log_ceiling=log_ceiling(target, proposal, scores.features),
+    )
+
+
+def _propose(
+    proposal: Proposal, n: int, rng: np.random.Generator, base: Any
+) -> tuple[Batch, Array | None]:
+    """Draw n items, and return their log a(x) too where drawing them has found it.
+
+    It has for what is drawn from the base itself, and for a mixture that the base is a part of.
+    """
+    # A short block is a whole one, cut, unless the proposal vouches for its prefix.
+    asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
+    parts = proposal.components if isinstance(proposal, Mixture) else []
+    own = [j for j, part in enumerate(parts) if part is base]
+    if isinstance(proposal, Mixture) and own:
+        items, log_each = proposal.sample_each(asked, rng)
+        log_q, log_base = proposal.mixed(log_each), log_each[own[0]]
+    else:
+        items, log_q = propose(proposal, asked, rng)
+        log_base = log_q if proposal is base else None
+    if n < asked:
+        items = take(items, np.arange(n))
+    return Batch(items, log_q[:n]), None if log_base is None else log_base[:n]

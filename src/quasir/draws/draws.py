@@ -1,0 +1,271 @@
+"""Draws: what was proposed, what it scored, and the uniform that decides on it.
+
+Drawing and scoring is expensive and is done once. Each draw keeps its own u, so the set
+accepted at any beta is ``{alpha > beta}`` with ``alpha = P(x) / (q(x) u)``: reproducible,
+and nested as beta grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quasir.core.arguments import as_log_beta
+from quasir.core.items import as_items, concatenate, take
+from quasir.core.scores import check_drawn, check_log_scores
+from quasir.core.streams import log_uniforms, root_seed
+from quasir.core.types import Array, Items, Seed
+from quasir.errors import InputError
+from quasir.store import FEATURE, Rows, Store, locked
+
+__all__ = ["Draws", "joined"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Draws:
+    """Draws x_1..x_N from q, scored under P.
+
+    Make them with `draw`, or from arrays with `Draws.from_arrays`.
+
+    Attributes
+    ----------
+    log_p, log_q, log_u : array of float64
+        Unnormalised log P(x), log q(x), and the log of each draw's own uniform.
+    items : column of items, or None
+        The draws themselves; ``items[i]`` makes the object.
+    log_base : array of float64, or None
+        log a(x) of the base model; not needed (NaN) where P(x) = 0.
+    features : dict of arrays
+        A column for each feature, of booleans or float64.
+    seed : int
+        What the draws, or at least their uniforms, were seeded with.
+    spared : int
+        Items that the target did not have to ask the base for: impossible already, or drawn from
+        it or from a mixture that it is a part of.
+    doubts : tuple of str
+        What the draws themselves cannot show, such as a support that the proposal cuts.
+    log_ceiling : float
+        No log ratio is above this, drawn or not (`quasir.draws.ceiling`); infinite where no
+        ceiling is known.
+    """
+
+    log_p: Array
+    log_q: Array
+    log_u: Array
+    items: Items = None
+    log_base: Array | None = None
+    features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seed: int = 0
+    spared: int = 0
+    doubts: tuple[str, ...] = ()
+    log_ceiling: float = np.inf
+
+    @classmethod
+    def from_arrays(
+        cls,
+        log_p: ArrayLike,
+        log_q: ArrayLike,
+        items: Items = None,
+        log_base: ArrayLike | None = None,
+        features: Mapping[str, ArrayLike] | None = None,
+        seed: Seed = 0,
+    ) -> Draws:
+        """Make draws from scores that are at hand; `seed` gives their uniforms.
+
+        Examples
+        --------
+        >>> draws = Draws.from_arrays(log_p=[0.0, -1.0], log_q=[-0.7, -0.7], seed=0)
+        >>> len(draws)
+        2
+        """
+        log_q_array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
+        n = len(log_q_array)
+        if n == 0:
+            raise InputError("there are no draws: log_q is empty. Give at least one draw.")
+        rows = range(n) if items is None else as_items(items)
+        columns = {"log_p": log_p, "log_base": log_base, "items": rows, **(features or {})}
+        for name, column in columns.items():
+            if column is not None and _length(column) != n:
+                raise InputError(
+                    f"{name} has length {_length(column)}, but log_q has {n}. "
+                    "Every column must have one entry for each draw."
+                )
+        checked_p = check_log_scores(log_p, rows, "log_p")
+        check_log_scores(log_q_array, rows, "log_q", "log q")
+        check_drawn(log_q_array, None if items is None else rows, "log_q")
+        base = None
+        if log_base is not None:
+            base = np.asarray(log_base, dtype=np.float64)
+            possible = np.flatnonzero(checked_p > -np.inf)
+            bad = possible[~np.isfinite(base[possible])]
+            if len(bad):
+                raise InputError(
+                    f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 "
+                    f"({len(bad)} such draws): KL(p_beta, a) is not defined there. "
+                    "A target built on a base has P(x) = 0 wherever the base has."
+                )
+        root = root_seed(seed)
+        return cls(
+            log_p=checked_p,
+            log_q=log_q_array,
+            log_u=log_uniforms(root, n),
+            items=None if items is None else rows,
+            log_base=base,
+            features={k: _feature(k, v) for k, v in (features or {}).items()},
+            seed=root,
+        )
+
+    def __len__(self) -> int:
+        return len(self.log_q)
+
+    @property
+    def log_ratio(self) -> Array:
+        """Log of the ratio P(x)/q(x)."""
+        return self.log_p - self.log_q
+
+    @property
+    def log_alpha(self) -> Array:
+        """Log of alpha = P(x)/(q(x) u): x is accepted at beta exactly when alpha > beta."""
+        return self.log_ratio - self.log_u
+
+    def accepted(
+        self, beta: float | None = None, *, log_beta: float | None = None
+    ) -> NDArray[np.intp]:
+        """Return the indices of the draws that QRS accepts at beta (Algorithm 1).
+
+        The sets are nested: a larger beta accepts a subset.
+        """
+        return np.flatnonzero(self.log_alpha > as_log_beta(beta, log_beta))
+
+    def take(self, indices: ArrayLike) -> Draws:
+        """Return the draws at `indices`, uniforms included."""
+        at = np.asarray(indices)
+        return Draws(
+            log_p=self.log_p[at],
+            log_q=self.log_q[at],
+            log_u=self.log_u[at],
+            items=None if self.items is None else take(self.items, at),
+            log_base=None if self.log_base is None else self.log_base[at],
+            features={name: column[at] for name, column in self.features.items()},
+            seed=self.seed,
+            doubts=self.doubts,
+            log_ceiling=self.log_ceiling,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Draws]) -> Draws:
+        """Join draws that have the same columns."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        return cls(
+            log_p=np.concatenate([part.log_p for part in parts]),
+            log_q=np.concatenate([part.log_q for part in parts]),
+            log_u=np.concatenate([part.log_u for part in parts]),
+            items=None if first.items is None else concatenate([part.items for part in parts]),
+            log_base=joined([part.log_base for part in parts]),
+            features={
+                name: np.concatenate([part.features[name] for part in parts])
+                for name in first.features
+            },
+            seed=first.seed,
+            spared=sum(part.spared for part in parts),
+            doubts=first.doubts,
+            log_ceiling=max(part.log_ceiling for part in parts),
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the draws as a run: a folder of Parquet shards and a manifest.
+
+        Items must be texts, numbers, or plain lists and dictionaries of those.
+        """
+        with locked(Path(folder)):
+            store = Store.create(
+                folder, self.seed, doubts=self.doubts, log_ceiling=self.log_ceiling
+            )
+            for number in store.missing(len(self)):
+                start = number * store.shard_size
+                part = self.take(np.arange(start, min(start + store.shard_size, len(self))))
+                store.add(number, part.rows)
+
+    @classmethod
+    def load(cls, run: str | Path | Store, items: bool = True, check: bool = True) -> Draws:
+        """Read the draws of a run, from `save` or from ``quasir draw``; no model is loaded.
+
+        Parameters
+        ----------
+        run : str, Path or Store
+            The run's folder, or its store.
+        items : bool
+            Whether to read the items too; without them only numbers are read.
+        check : bool
+            Whether to compare every shard with its hash first.
+
+        Raises
+        ------
+        StoreError
+            Where a shard is absent, truncated or edited.
+        """
+        store = run if isinstance(run, Store) else Store.open(run)
+        return cls._of_rows(store, store.rows(items, check))
+
+    @classmethod
+    def of_shard(cls, store: Store, number: int, items: bool = True) -> Draws:
+        """Read the draws of one shard of a run; its pages are compared with their checksums."""
+        return cls._of_rows(store, store.rows_of(number, items))
+
+    @property
+    def rows(self) -> Rows:
+        """The draws as a store keeps them."""
+        columns = {"log_q": self.log_q, "log_p": self.log_p, "log_u": self.log_u}
+        if self.log_base is not None:
+            columns["log_base"] = self.log_base
+        columns |= {f"{FEATURE}{name}": column for name, column in self.features.items()}
+        return Rows(columns, self.items)
+
+    @classmethod
+    def _of_rows(cls, store: Store, rows: Rows) -> Draws:
+        columns = rows.columns
+        return cls(
+            log_p=columns["log_p"],
+            log_q=columns["log_q"],
+            log_u=columns["log_u"],
+            items=rows.items,
+            log_base=columns.get("log_base"),
+            features={
+                name.removeprefix(FEATURE): column
+                for name, column in columns.items()
+                if name.startswith(FEATURE)
+            },
+            seed=store.seed,
+            doubts=store.doubts,
+            log_ceiling=store.log_ceiling,
+        )
+
+    def __repr__(self) -> str:
+        possible = int((self.log_p > -np.inf).sum())
+        return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {self.seed}>"
+
+
+def _feature(name: str, column: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(column)
+    values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        raise InputError(f"feature {name!r} is {values[i]} at draw {i}; it must be finite.")
+    return values if array.dtype != bool else array
+
+
+def _length(column: Any) -> int:
+    return len(column) if hasattr(column, "__len__") else np.size(column)
+
+
+def joined(parts: Sequence[Array | None]) -> Array | None:
+    """Join the columns of parts that have one."""
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if present else None

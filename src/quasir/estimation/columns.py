@@ -1,0 +1,170 @@
+"""What the estimates stand on: the ratios, and beside them columns for the features and the base.
+
+The draws may be in memory, sorted by their ratio, or on disk, summed in bins; the columns are the
+same, and all that is estimated from them is estimated by `quasir.certificates.evaluator.Evaluator`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.types import Array
+from quasir.draws.draws import Draws
+from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.ratios import Ratios
+from quasir.estimation.sorted_ratios import SortedRatios
+
+__all__ = ["Basis", "Columns", "basis_of", "columns_of", "means_under_q"]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What an `Evaluator` stands on.
+
+    Attributes
+    ----------
+    ratios : Ratios
+        With a pair of columns for each feature, and one for the base where there is one.
+    names, boolean : tuple
+        Of each feature: its name, and whether it was 0 or 1 always.
+    shift : array
+        Of each feature: what was taken off it before it was summed.
+    has_base : bool
+        Whether the last pair is log P/a - log M (over L) and log q/a (over H).
+    means_of_q : callable
+        Returns the means over all draws, those with P(x) = 0 included, by name.
+    doubts : tuple of str
+        What the draws themselves cannot show.
+    log_ceiling : float
+        What no log ratio exceeds; infinite where none is known.
+    """
+
+    ratios: Ratios
+    names: tuple[str, ...]
+    boolean: tuple[bool, ...]
+    shift: Array
+    has_base: bool
+    means_of_q: Callable[[], dict[str, Estimate]]
+    doubts: tuple[str, ...]
+    log_ceiling: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The ratios of draws, and the columns that are summed with them.
+
+    Attributes
+    ----------
+    log_ratio : array (N,)
+    names, boolean : tuple
+        Of each feature: its name, and whether it was 0 or 1 wherever P(x) > 0.
+    has_base : bool
+        Whether log_base was known; the last column is then the base's.
+    low, high : list of arrays (N,)
+        What is summed over L and over H. They are one array for a feature, of booleans or
+        float64; for the base log P/a - log M and log q/a.
+    low_shift, high_shift : array (K,)
+        What was taken off each column: one far from 0 would lose digits in its variance.
+    """
+
+    log_ratio: Array
+    names: tuple[str, ...]
+    boolean: tuple[bool, ...]
+    has_base: bool
+    low: list[Array]
+    high: list[Array]
+    low_shift: Array
+    high_shift: Array
+
+    def over_all(self) -> tuple[Array, Array]:
+        """Return, of each column over all draws, the mean and the summed squared deviations."""
+        means, spreads = [], []
+        for column, shift in zip(self.high, self.high_shift, strict=True):
+            mean = float(column.mean())
+            means.append(mean + shift)
+            # Not by a dot product: the threads of a matrix library would wait for the next one.
+            variance = mean * (1 - mean) if column.dtype == bool else float(column.var())
+            spreads.append(variance * len(column))
+        return np.array(means), np.array(spreads)
+
+
+def columns_of(
+    log_p: Array,
+    log_q: Array,
+    log_base: Array | None = None,
+    features: Mapping[str, NDArray[Any]] | None = None,
+) -> Columns:
+    """Return the ratios and the columns of draws; the arguments are as in `Draws`."""
+    log_ratio = log_p - log_q
+    possible = log_ratio > -np.inf
+    everything = bool(possible.all())
+    low: list[Array] = []
+    boolean, shifts = [], []
+    for values in (features or {}).values():
+        column = values if values.dtype == bool else np.asarray(values, np.float64)
+        seen = column if everything else column[possible]
+        # Most that are not show it soon.
+        is_boolean = values.dtype == bool or all(
+            bool(((part == 0) | (part == 1)).all()) for part in (seen[:100], seen)
+        )
+        shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
+        boolean.append(is_boolean)
+        shifts.append(shift)
+        low.append(column - shift if shift else column)
+    high, low_shift, high_shift = list(low), list(shifts), list(shifts)
+    if log_base is not None:
+        largest = float(log_ratio.max(initial=-np.inf))
+        low_shift.append(largest if largest > -np.inf else 0.0)
+        high_shift.append(0.0)
+        with np.errstate(invalid="ignore"):
+            low.append(log_p - log_base - low_shift[-1])
+        high.append(log_q - log_base)
+    return Columns(
+        log_ratio,
+        tuple(features or {}),
+        tuple(boolean),
+        log_base is not None,
+        low,
+        high,
+        np.array(low_shift),
+        np.array(high_shift),
+    )
+
+
+def basis_of(draws: Draws) -> Basis:
+    """Sort the draws by their ratio."""
+
+    def columns_again() -> Columns:
+        return columns_of(draws.log_p, draws.log_q, draws.log_base, draws.features)
+
+    columns = columns_again()
+    return Basis(
+        SortedRatios(columns.log_ratio, columns.low, columns.high),
+        columns.names,
+        columns.boolean,
+        columns.low_shift[: len(columns.names)],
+        columns.has_base,
+        # Made again where it is asked for: the columns are as large as the draws.
+        lambda: means_under_q(tuple(draws.features), *columns_again().over_all(), len(draws)),
+        draws.doubts,
+        draws.log_ceiling,
+    )
+
+
+def means_under_q(
+    names: tuple[str, ...], mean: Array, spread: Array, n: int
+) -> dict[str, Estimate]:
+    """Return the means of n draws by name, from `Columns.over_all`; NaN where one draw's is."""
+    known = [*(f"moment:{name}" for name in names), "kl_base"]
+    found = {}
+    for name, value, squares in zip(known, mean.tolist(), spread.tolist(), strict=False):
+        se = math.sqrt(squares) / n
+        ends = (value, se, value - Z95 * se, value + Z95 * se)
+        found[name] = Estimate(*(np.array([end]) for end in ends))
+    return found

@@ -1,0 +1,182 @@
+"""The tail of the ratios: how heavy it is, and what may lie beyond the largest one seen.
+
+The largest ratios are fitted by a generalised Pareto distribution, by the method of Zhang and
+Stephens (2009) with the weak prior of Vehtari et al. (2024, "Pareto smoothed importance
+sampling"). Its shape k tells which moments of the ratio exist: E[w^r] is finite for r < 1/k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quasir.core.types import Array
+from quasir.estimation.ratios import Ratios
+
+__all__ = ["Tail", "fit_tail", "tail_size"]
+
+MIN_TAIL = 5
+"""Fewer exceedances than this say nothing of a shape."""
+OFTEN = 5
+"""A largest ratio that was drawn this often is taken for the largest there is."""
+
+ROUNDING = 1e-9
+"""How far in log a ratio may lie above the ceiling by rounding alone."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A generalised Pareto tail of the ratios, in units of the largest ratio seen.
+
+    Attributes
+    ----------
+    k : float
+        Shape. -inf where the largest ratios are all the same; NaN where too few were seen.
+    scale, threshold : float
+        Scale, and where the tail begins.
+    count, n : int
+        Draws in the tail, and all draws.
+    log_max : float
+        Log of the largest ratio, the unit.
+    at_max : int
+        Draws with that ratio.
+    log_ceiling : float
+        What no log ratio exceeds, where that is known.
+    """
+
+    k: float
+    scale: float
+    threshold: float
+    count: int
+    n: int
+    log_max: float
+    at_max: int
+    log_ceiling: float = math.inf
+
+    def exceeds_all(self, log_beta: Array | float) -> Any:
+        """Return whether, at a level or at each, no item has a ratio above it, drawn or not."""
+        return log_beta >= self.log_ceiling - ROUNDING
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is a fit to extrapolate with."""
+        return math.isfinite(self.k)
+
+    @cached_property
+    def heavier(self) -> Tail:
+        """The tail with k at the upper end of its 95 % interval, kept below 1 where k is.
+
+        The standard error of k is asymptotically (1 + k)/sqrt(count), for k > -1/2.
+        """
+        rise = 1.96 * max(1 + self.k, 0.5) / math.sqrt(self.count)
+        cap = (1 + self.k) / 2 if self.k < 1 else math.inf
+        return replace(self, k=min(self.k + rise, cap))
+
+    def log_ratio_at(self, mass: float) -> float:
+        """Return the log ratio above which q has this mass, at least the largest one seen.
+
+        On a discrete space the largest ratio may be met again and again; then it is returned.
+        """
+        if not self.fitted or self.at_max >= OFTEN:
+            return self.log_max
+        log_excess = math.log(self.count / self.n / mass)
+        grown = (
+            log_excess
+            if abs(self.k) < 1e-9
+            else math.expm1(min(self.k * log_excess, 700.0)) / self.k
+        )
+        beyond = max(0.0, math.log(max(self.threshold + self.scale * grown, 1.0)))
+        return min(self.log_max + beyond, self.log_ceiling)
+
+    def above(self, log_beta: float) -> tuple[float, float, float, float]:
+        """Return what the fit has above beta: four expectations under q.
+
+        They are q(w > beta), and over {w > beta} E[w], E[w - beta] and E[w log(w/beta)],
+        in units of the largest ratio; infinite for k >= 1.
+        """
+        beta = math.exp(min(log_beta - self.log_max, 600.0))
+        excess = (beta - self.threshold) / self.scale
+        stretch = 1 + self.k * excess
+        if stretch <= 0:
+            return 0.0, 0.0, 0.0, 0.0
+        log_mass = -excess if abs(self.k) < 1e-9 else -math.log(stretch) / self.k
+        mass = self.count / self.n * math.exp(log_mass)
+        if self.k >= 1:
+            return mass, math.inf, math.inf, math.inf
+        scale = self.scale * stretch
+        mean_excess = scale / (1 - self.k)
+        # The mean over v in (0, 1) of (beta + y) log(1 + y/beta) at y(v) = scale (v^-k - 1)/k;
+        # v = s^r with r = 2/(1 - k) tames the end v -> 0.
+        r = 2 / (1 - self.k)
+        s = (_NODES + 1) / 2
+        log_v = r * np.log(s)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            y = -log_v if abs(self.k) < 1e-9 else np.expm1(-self.k * log_v) / self.k
+            y = y * (scale / beta)  # in units of beta
+            values = beta * (1 + y) * np.log1p(y) * r * s ** (r - 1)
+            kl = mass * float((_WEIGHTS / 2 * values).sum())
+        # For k next to 1 the integral is past a float's range, and next to infinite.
+        kl = kl if math.isfinite(kl) else math.inf
+        return mass, mass * (beta + mean_excess), mass * mean_excess, kl
+
+
+def tail_size(n: int) -> int:
+    """Return how many of n ratios make the tail, as in PSIS: min(n/5, 3 sqrt(n))."""
+    return math.floor(min(0.2 * n, 3 * math.sqrt(n)))
+
+
+def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
+    """Fit the tail to the largest `tail_size` ratios.
+
+    A ceiling that a ratio is above holds no longer: scores that differ from call to call, say.
+    """
+    log_ceiling = math.inf if ratios.log_max > log_ceiling + ROUNDING else log_ceiling
+    n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
+    log_w = ratios.largest(count + 1)
+    largest = np.exp(log_w[max(len(log_w) - count, 0) :] - log_max)
+    at_max = ratios.at_max()
+    threshold = math.exp(log_w[0] - log_max) if len(log_w) > count else 0.0
+    excess = largest[largest > threshold] - threshold
+
+    def tail(k: float, scale: float = math.nan) -> Tail:
+        return Tail(k, scale, threshold, len(excess), n, log_max, at_max, log_ceiling)
+
+    if len(log_w) < MIN_TAIL or count < MIN_TAIL:
+        return tail(math.nan)
+    # Equal but for rounding: the ratio is bounded as far as anyone can tell.
+    if len(excess) == 0 or excess[-1] - excess[0] <= 1e-9:
+        return tail(-math.inf)
+    if len(excess) < MIN_TAIL:
+        return tail(math.nan)
+    k, scale = _fit_generalised_pareto(excess)
+    return tail(k, scale) if math.isfinite(k) and scale > 0 else tail(math.inf)
+
+
+def _fit_generalised_pareto(x: Array) -> tuple[float, float]:
+    """Return (k, scale) for sorted excesses x > 0.
+
+    With theta = -k/scale the likelihood has one parameter, since k = mean log(1 - theta x);
+    the estimate is the posterior mean of theta over a grid of its prior's quantiles.
+    """
+    n = len(x)
+    m = 30 + int(math.sqrt(n))
+    quartile = x[int(n / 4 + 0.5) - 1]
+    with np.errstate(all="ignore"):
+        theta = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
+        k = np.array([np.log1p(-t * x).mean() for t in theta])
+        log_likelihood = n * (np.log(-theta / k) - k - 1)
+        good = np.isfinite(log_likelihood)
+        if not good.any():
+            return math.inf, math.nan
+        weight = np.exp(log_likelihood[good] - log_likelihood[good].max())
+        best = float((theta[good] * weight).sum() / weight.sum())
+        shape = float(np.log1p(-best * x).mean())
+    scale = -shape / best if best != 0 else float(x.mean())
+    # The prior is worth ten excesses of shape 1/2.
+    return (n * shape + 10 * 0.5) / (n + 10), scale

@@ -1,0 +1,107 @@
+"""Chains, samples and draws for ArviZ."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from quasir.core.types import Items
+from quasir.draws.draws import Draws
+from quasir.errors import InputError
+from quasir.samplers.samples import Samples
+
+__all__ = ["to_arviz", "to_groups"]
+
+Groups = dict[str, dict[str, NDArray[Any]]]
+SAMPLE_DIMS = ["chain", "draw"]
+
+
+def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
+    """Return an `xarray.DataTree` that ArviZ reads; it needs arviz-base.
+
+    Parameters
+    ----------
+    chains : mapping of names to arrays, Samples, or Draws
+        Arrays have the shape (draws,) or (chains, draws), with more dimensions after these if
+        need be. See `to_groups` for what is put where.
+    """
+    groups = to_groups(chains)
+    for name in (name for group in groups.values() for name in group):
+        if "/" in name or name in SAMPLE_DIMS:
+            raise InputError(
+                f"{name!r} cannot name a variable of ArviZ, where / parts groups, and chain and "
+                "draw are dimensions: give the feature another name."
+            )
+    try:
+        arviz_base = importlib.import_module("arviz_base")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"to_arviz needs {error.name}: pip install arviz-base. Without it, "
+            "quasir.metrics.to_arviz.to_groups gives the same as plain arrays."
+        ) from error
+    from quasir.core.version import __version__
+
+    library = {"inference_library": "quasir", "inference_library_version": __version__}
+    return arviz_base.from_dict(
+        groups, sample_dims=SAMPLE_DIMS, attrs={group: library for group in groups}
+    )
+
+
+def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
+    """Return ArviZ's groups as dictionaries of arrays of shape (chains, draws, ...).
+
+    Chains and samples are its ``posterior``. Draws are not: they follow q, not p, until they are
+    weighted by the ratio P(x)/q(x), so their group is ``proposal``. The features are its
+    variables, and items that are numbers are the variable ``item``. Scores are in
+    ``sample_stats``: ``log_p``, ``log_q``, and of draws ``log_u`` and the log weights
+    ``log_ratio``, of samples ``log_p_beta``.
+
+    Examples
+    --------
+    >>> draws = Draws.from_arrays(log_p=[0.0, -1.0], log_q=[-0.5, -0.5], items=[3, 4])
+    >>> groups = to_groups(draws)
+    >>> groups["proposal"]["item"], groups["sample_stats"]["log_ratio"]
+    (array([[3, 4]]), array([[ 0.5, -0.5]]))
+    """
+    if isinstance(chains, Draws):
+        scores = {
+            "log_p": chains.log_p,
+            "log_q": chains.log_q,
+            "log_u": chains.log_u,
+            "log_ratio": chains.log_ratio,
+        }
+        if chains.log_base is not None:
+            scores["log_base"] = chains.log_base
+        return _one_chain("proposal", chains.items, chains.features, scores)
+    if isinstance(chains, Samples):
+        scores = {"log_p": chains.log_p, "log_q": chains.log_q, "log_p_beta": chains.log_p_beta}
+        return _one_chain("posterior", chains.items, chains.features, scores)
+    if not isinstance(chains, Mapping) or not chains:
+        raise InputError(
+            f"chains are a {type(chains).__name__}, but must be samples, draws, or a dictionary "
+            "from a name to an array of shape (draws,) or (chains, draws)."
+        )
+    arrays = {name: np.asarray(values) for name, values in chains.items()}
+    arrays = {name: values[None] if values.ndim == 1 else values for name, values in arrays.items()}
+    shapes = {name: values.shape[:2] for name, values in arrays.items()}
+    if len(set(shapes.values())) > 1 or any(len(shape) < 2 for shape in shapes.values()):
+        raise InputError(
+            f"chains have the shapes {shapes}, but must all have the same (chains, draws)."
+        )
+    return {"posterior": arrays}
+
+
+def _one_chain(
+    group: str, items: Items, features: Mapping[str, NDArray[Any]], scores: dict[str, Any]
+) -> Groups:
+    variables = dict(features)
+    if isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
+        variables = {"item": items, **variables}
+    return {
+        group: {name: column[None] for name, column in variables.items()},
+        "sample_stats": {name: column[None] for name, column in scores.items()},
+    }

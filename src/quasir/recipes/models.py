@@ -1,0 +1,122 @@
+"""The distributions that a recipe names; each model is loaded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from quasir.core.files import hash_of
+from quasir.errors import RecipeError
+from quasir.proposals import Mixture, Table, from_scipy
+from quasir.recipes.schema import Recipe, Source
+
+__all__ = ["Sources"]
+
+WARP = ("prompt", "temperature", "top_k", "top_p")
+WEIGHTS = ("model", "adapter", "revision", "dtype")
+
+
+class Sources:
+    """Makes the distributions of one recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With whole paths for models in folders; see `quasir.recipes.paths`.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.models: dict[tuple[Any, ...], Any] = {}
+        self.varied: dict[tuple[Any, ...], Any] = {}
+
+    def make(self, source: Source) -> Any:
+        """Return what a source names: something with `sample` and `log_prob`."""
+        if source.table is not None:
+            return Table(source.table)
+        if source.poisson is not None:
+            from scipy import stats
+
+            return from_scipy(stats.poisson(source.poisson))
+        if source.mixture is not None:
+            parts = [self.make(part) for part in source.mixture]
+            return Mixture(parts, [part.weight for part in source.mixture])
+        return self._round_trip(source) if source.round_trip is not None else self._model(source)
+
+    def _round_trip(self, source: Source) -> Any:
+        from quasir import text
+
+        trip = source.round_trip
+        assert trip is not None
+        made = text.RoundTrip(
+            trip.there,
+            trip.back,
+            trip.text,
+            beams=trip.beams,
+            top_k=trip.top_k,
+            max_tokens=self.recipe.max_tokens,
+        )
+        self.models["round trip", trip] = made
+        return made
+
+    def _model(self, source: Source) -> Any:
+        from quasir import text
+
+        settings = {name: getattr(source, name) for name in (*WEIGHTS, *WARP)}
+        if source.model is None:
+            # What a proposal leaves out is the base's.
+            left_out = [name for name in settings if name not in source.model_fields_set]
+            settings |= {name: getattr(self.recipe.base, name) for name in left_out}
+        if settings["model"] is None:
+            raise RecipeError(
+                "the proposal names no model, and the base is none: give it a model, a table or a "
+                "poisson."
+            )
+        weights = {name: settings[name] for name in WEIGHTS}
+        name = weights.pop("model")
+        warp = {name: settings[name] for name in WARP} | {"max_tokens": self.recipe.max_tokens}
+        if source.source is not None:
+            del warp["prompt"]
+            made = text.Seq2SeqLM(name, source.source, **warp, **weights)
+            self.models[name, source.source, *warp.values(), *weights.values()] = made
+            return made
+        key = (name, *weights.values())
+        if key not in self.models:
+            self.models[key] = text.CausalLM(name, max_tokens=self.recipe.max_tokens, **weights)
+        ways = (*key, *warp.values())
+        if ways not in self.varied:
+            self.varied[ways] = self.models[key].varied(**warp)
+        return self.varied[ways]
+
+    def identities(self) -> list[dict[str, str | None]]:
+        """Return, for each model, what tells it from others: names, revision, hashes."""
+        return [_identity(model) for model in self.models.values()]
+
+
+def _identity(model: Any) -> dict[str, str | None]:
+    revision = model.revision or getattr(model.model.config, "_commit_hash", None)
+    return {
+        "name": _shown(model.name),
+        "revision": revision,
+        "weights_sha256": _hash(model.name),
+        **(
+            {"adapter": _shown(model.adapter), "adapter_sha256": _hash(model.adapter)}
+            if model.adapter is not None
+            else {}
+        ),
+    }
+
+
+def _shown(name: str) -> str:
+    """Return a name that stays when folders are moved; what is in them has a hash."""
+    path = Path(name)
+    return path.name if path.is_absolute() else name
+
+
+def _hash(name: str) -> str | None:
+    """Return the hash of the weights of a built-in model or of a folder; a hub has revisions."""
+    from quasir.text.loading import BUILT_IN
+
+    folder = BUILT_IN.get(name, Path(name))
+    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    return hash_of(files[0]) if files else None

@@ -1,0 +1,118 @@
+"""The page's curves, as panels of lines with 95 % bands against the acceptance rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.certificates.figures import COLOURS
+from quasir.estimation.estimate import Estimate
+from quasir.report.phrases import phrase
+
+if TYPE_CHECKING:
+    from quasir.certificates.certificate import Certificate
+    from quasir.certificates.curve import Curve
+
+__all__ = ["Hue", "hues", "panels"]
+
+Hue = tuple[int, bool]
+"""The number of a colour, and whether it is dashed since it is not the first to have it."""
+
+DISTANCE: Hue = (0, False)
+"""Distances have the first colour, and features the others."""
+
+
+def hues(names: Sequence[str]) -> dict[str, Hue]:
+    """Return the colour of each feature.
+
+    Examples
+    --------
+    >>> hues(["female", "science"])
+    {'female': (1, False), 'science': (2, False)}
+    """
+    others = len(COLOURS) - 1
+    return {name: (1 + j % others, j >= others) for j, name in enumerate(dict.fromkeys(names))}
+
+
+def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> list[dict[str, Any]]:
+    """Return the panels, their points in the given order; none where no draw had P(x) > 0."""
+    if not curve.n_possible:
+        return []
+
+    def line(name: str, part: Estimate, hue: Hue = DISTANCE) -> dict[str, Any]:
+        return _line(name, [part[i] for i in order], hue)
+
+    moments = [line(name, part, colours[name]) for name, part in curve.moments.items()]
+    shares = [one for one in moments if all(v is None or 0 <= v <= 1 for v in one["value"])]
+    others = [one for one in moments if one not in shares]
+    out = [
+        _panel(
+            "Total variation distance",
+            "How far the samples are from what was asked: 0 is exact, 1 is nothing in common.",
+            [line("TVD", curve.tvd), line("upper bound", curve.tvd_bound, (0, True))],
+            range=[0, 1],
+            points=[_start("q", curve.proposal), _start("q_proj", curve.projection)],
+        ),
+        _panel(
+            "KL divergence to the target",
+            "What it costs, in nats, to take the samples for the target: 0 is exact.",
+            [line("KL", curve.kl)],
+            range=[0, None],
+        ),
+    ]
+    if shares:
+        note = "The mean of each over the samples: the share that has it, where it is yes or no."
+        out.append(_panel("Features", note, shares, range=[0, None]))
+    for one in others:
+        out.append(_panel(f"Feature {one['name']}", "Its mean over the samples.", [one]))
+    if curve.kl_base is not None:
+        note = "How far the wish has moved the samples from the base model, in nats."
+        one = line("KL from the base", curve.kl_base)
+        out.append(_panel("KL divergence from the base", note, [one], range=[0, None]))
+    return out
+
+
+def _panel(title: str, note: str, lines: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "title": title,
+        "note": note,
+        "lines": lines,
+        "range": [None, None],
+        "points": [],
+    } | more
+
+
+def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
+    said = [phrase(part) for part in parts]
+    colour, dashed = hue
+    return {
+        "name": name,
+        "colour": colour,
+        "dashed": dashed,
+        "value": [_known(part) for part in parts],
+        "low": [_short(part.low) for part in parts],
+        "high": [_short(part.high) for part in parts],
+        "main": [one.main for one in said],
+        "rest": [one.rest for one in said],
+    }
+
+
+def _start(name: str, certificate: Certificate) -> dict[str, Any]:
+    """Return where a proposal stands before any rejection."""
+    tvd, rate = certificate.tvd, certificate.acceptance_rate
+    ends = {"low": _short(tvd.low), "high": _short(tvd.high)}
+    return {"name": name, "rate": _short(rate.value), "value": _known(tvd), **ends}
+
+
+def _known(part: Estimate) -> float | None:
+    """Return the value, but none where the draws cannot tell it: a 0 there is no estimate."""
+    return None if math.isnan(part.se) else _short(part.value)
+
+
+def _short(x: float) -> float | None:
+    """Return five digits, which is more than a screen shows."""
+    return float(f"{x:.5g}") if math.isfinite(x) else None

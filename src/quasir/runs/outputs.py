@@ -1,0 +1,106 @@
+"""What is written about a run: trade-off, certificate, samples, figures and the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.check import Check
+from quasir.certificates.curve import Curve
+from quasir.certificates.figures import panels_of, plot_curve, plot_panel
+from quasir.core.files import write_json, write_text, write_with
+from quasir.core.items import text_of
+from quasir.errors import Unreachable
+from quasir.runs.sampling import Sampled, doubts_of
+
+__all__ = [
+    "choose",
+    "lines_of",
+    "write_certificate",
+    "write_figure",
+    "write_figures",
+    "write_samples",
+    "write_tradeoff",
+]
+
+
+def choose(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | None]:
+    """Return the certificate that a wish asks for, or the best there is and why it is not that.
+
+    Raises
+    ------
+    Unreachable
+        Where not even a best is known.
+    """
+    try:
+        return curve.at(**wish), None
+    except Unreachable as error:
+        if error.best is None or not curve.n_possible:
+            raise
+        beta = error.best.log_beta
+        best = curve.at(log_beta=beta if beta > float("-inf") else float(curve.log_betas[0]))
+        return best, f"What was asked could not be had, and this is the closest: {error}"
+
+
+def write_tradeoff(folder: Path, curve: Curve) -> None:
+    """Write `tradeoff.csv`: a row a beta; value, se, low and high of everything."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    columns = curve.columns()
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    write_text(folder / "tradeoff.csv", table.getvalue())
+
+
+def write_figure(folder: Path, curve: Curve) -> Path:
+    """Write `figures/tradeoff.png`: all panels in one."""
+    return _written(folder, "tradeoff", plot_curve(curve))
+
+
+def write_figures(folder: Path, curve: Curve) -> None:
+    """Write that one, and each panel at the width of a column."""
+    write_figure(folder, curve)
+    for panel in panels_of(curve):
+        _written(folder, panel.name, plot_panel(curve, panel))
+
+
+def _written(folder: Path, name: str, figure: Any) -> Path:
+    path = folder / "figures" / f"{name}.png"
+    path.parent.mkdir(exist_ok=True)
+    write_with(path, partial(figure.savefig, dpi=200, format="png"))
+    return path
+
+
+def write_certificate(
+    folder: Path, certificate: Certificate, doubts: list[str], checks: list[Check]
+) -> None:
+    """Write `certificate.json`: the estimates, all doubts, and the checks on the samples."""
+    content = certificate.to_dict()
+    content["doubts"] = [*content["doubts"], *doubts, *doubts_of(checks)]
+    content["checks"] = [check.to_dict() for check in checks]
+    write_json(folder / "certificate.json", content)
+
+
+def lines_of(sampled: Sampled) -> Iterator[dict[str, Any]]:
+    """Yield a JSON-ready dictionary for each sample."""
+    samples = sampled.samples
+    columns = {name: column.tolist() for name, column in samples.features.items()}
+    for i, item in enumerate(samples.items):
+        yield {
+            "text": text_of(item),
+            "log_p_beta": float(samples.log_p_beta[i]),
+            "features": {name: column[i] for name, column in columns.items()},
+            "draw": int(sampled.index[i]),
+        }
+
+
+def write_samples(folder: Path, sampled: Sampled) -> None:
+    """Write `samples.jsonl`: a line a sample."""
+    lines = (json.dumps(line, ensure_ascii=False) for line in lines_of(sampled))
+    write_text(folder / "samples.jsonl", "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,267 @@
+"""How many draws, hours and machines a wish takes, from the pilot that a run holds.
+
+A standard error falls as 1/sqrt(N), so N = n (se_n/se)^2 draws are needed, n being the pilot's. How
+well that is known is told by the pilot itself: its draws are cut into parts, and the variance that
+each part finds is compared. What the pilot cannot know, such as a tail it has not seen, is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.tradeoff import tradeoff
+from quasir.draws.draws import Draws
+from quasir.errors import InputError, QuasirError
+from quasir.estimation.estimate import Z95, Estimate
+from quasir.store import Store
+from quasir.store.manifest import shard_name
+
+__all__ = ["Plan", "Range", "plan"]
+
+PILOT = 1_000_000
+"""Draws that are looked at, at most: more pilot than that is no pilot."""
+PARTS = 8
+"""Parts that the pilot is cut into."""
+SMALL_PILOT = 5000
+"""A pilot of fewer draws has hardly seen a tail."""
+HEAVY = 0.5
+"""Above this Pareto k the ratios have no variance, and errors fall more slowly than 1/sqrt(N)."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number with a 95 % range."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, value: float, relative: float) -> Range:
+        """Return the range of a positive number, by its relative standard error."""
+        factor = math.exp(min(Z95 * relative, 50.0))
+        return cls(value, value / factor, value * factor)
+
+    def times(self, number: float) -> Range:
+        """Return the range of a multiple."""
+        return Range(self.value * number, self.low * number, self.high * number)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return a JSON-ready dictionary."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes.
+
+    Attributes
+    ----------
+    of : str
+        The estimate whose standard error is wished for.
+    se : float
+        That standard error.
+    pilot : Certificate
+        What the pilot knows, at the beta that the wish asks for.
+    draws : Range
+        In all, the pilot's included.
+    samples : Range
+        Accepted draws among them.
+    per_second : Range or None
+        Draws a second of one machine; None where no shard tells how long it took.
+    workers : int
+        On each machine.
+    seconds : Range or None
+        On one machine, for what is still to be drawn.
+    bytes : float
+        On disk, in all.
+    doubts : list of str
+    """
+
+    of: str
+    se: float
+    pilot: Certificate
+    draws: Range
+    samples: Range
+    per_second: Range | None
+    workers: int
+    seconds: Range | None
+    bytes: float
+    doubts: list[str]
+
+    def machines_for(self, hours: float) -> int | None:
+        """Return how many machines are done within the time, by the upper end of the range."""
+        if self.seconds is None:
+            return None
+        return max(1, math.ceil(self.seconds.high / (3600 * hours)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        return {
+            "of": self.of,
+            "se": self.se,
+            "pilot": self.pilot.to_dict(),
+            "draws": self.draws.to_dict(),
+            "samples": self.samples.to_dict(),
+            "draws_per_second": None if self.per_second is None else self.per_second.to_dict(),
+            "workers": self.workers,
+            "seconds": None if self.seconds is None else self.seconds.to_dict(),
+            "bytes": self.bytes,
+            "doubts": self.doubts,
+        }
+
+
+def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None) -> Plan:
+    """Plan a run by the draws that a store holds.
+
+    Parameters
+    ----------
+    store : Store
+        With some thousands of draws.
+    wish : dict
+        How beta is chosen, as `Curve.at` takes it.
+    se : float
+        The standard error to reach.
+    of : str, optional
+        Of what: by default of the estimate that the wish is on, or of TVD.
+
+    Raises
+    ------
+    Unreachable
+        Where the pilot cannot vouch for the wish at any beta; the message says what would.
+    """
+    if not se > 0:
+        raise InputError(f"se is {se}, but must be above 0.")
+    name = next(iter(wish))
+    of = of or (name if name in ("tvd", "tvd_bound", "kl", "acceptance_rate") else "tvd")
+    pilot = _pilot(store)
+    certificate = tradeoff(pilot).at(**wish)
+    now = _estimate(certificate, of)
+    if math.isnan(now.se):
+        raise InputError(
+            f"the pilot's {len(pilot):,} draws cannot tell how well {of} is known at that beta: "
+            f"{certificate.doubts[0] if certificate.doubts else 'none lies above it.'}"
+        )
+    relative = _relative_error(pilot, certificate, of)
+    wanted = Range.around(max(len(pilot) * (now.se / se) ** 2, 1.0), relative)
+    rate = certificate.acceptance_rate.value
+    per_second, workers = _speed(store)
+    still = Range(*(max(end - len(store), 0.0) for end in (wanted.value, wanted.low, wanted.high)))
+    seconds = None
+    if per_second is not None:
+        seconds = Range(
+            still.value / per_second.value,
+            still.low / per_second.high,
+            still.high / per_second.low,
+        )
+    size = sum(store.location.identity(shard_name(i))[0] for i in store.numbers())
+    return Plan(
+        of,
+        se,
+        certificate,
+        wanted,
+        wanted.times(rate),
+        per_second,
+        workers,
+        seconds,
+        wanted.value * size / len(store),
+        _doubts(store, certificate, relative, wanted, per_second),
+    )
+
+
+def _pilot(store: Store) -> Draws:
+    most = max(PILOT // store.shard_size, 1)
+    return Draws.concatenate(
+        [Draws.of_shard(store, i, items=False) for i in store.numbers()[:most]]
+    )
+
+
+def _estimate(certificate: Certificate, name: str) -> Estimate:
+    if name in certificate.moments:
+        return certificate.moments[name]
+    if name in ("tvd", "tvd_bound", "kl", "acceptance_rate"):
+        found: Estimate = getattr(certificate, name)
+        return found
+    known = ["tvd", "tvd_bound", "kl", "acceptance_rate", *certificate.moments]
+    raise InputError(f"there is no estimate {name!r}: there are {', '.join(known)}.")
+
+
+def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
+    """Return the relative standard error of the variance of one draw, from the pilot's parts."""
+    if len(pilot) < 2 * PARTS:
+        return math.inf
+    variances = []
+    for rows in np.array_split(np.arange(len(pilot)), PARTS):
+        try:
+            (part,) = tradeoff(pilot.take(rows), log_betas=[certificate.log_beta])
+        except QuasirError:
+            return math.inf
+        variance = _estimate(part, of).se ** 2 * len(rows)
+        # A part that has nothing above beta knows of no variance there.
+        variances.append(0.0 if math.isnan(variance) else variance)
+    mean = float(np.mean(variances))
+    return float(np.std(variances, ddof=1) / math.sqrt(PARTS) / mean) if mean else math.inf
+
+
+def _speed(store: Store) -> tuple[Range | None, int]:
+    """Return the draws a second of one machine, and its workers."""
+    machines = max(store.manifest.machines or 1, 1)
+    workers = max(round((store.manifest.workers or 1) / machines), 1)
+    timed = [shard for shard in store.shards.values() if shard.seconds]
+    if not timed:
+        return None, workers
+    speeds = np.array([shard.draws / (shard.seconds or math.nan) for shard in timed])
+    total = sum(shard.draws for shard in timed) / sum(shard.seconds or 0.0 for shard in timed)
+    relative = 0.5  # one shard says little of the next
+    if len(timed) > 1:
+        relative = float(speeds.std(ddof=1) / math.sqrt(len(timed)) / speeds.mean())
+    return Range.around(total * workers, relative), workers
+
+
+def _doubts(
+    store: Store,
+    certificate: Certificate,
+    relative: float,
+    wanted: Range,
+    per_second: Range | None,
+) -> list[str]:
+    doubts = list(certificate.doubts)
+    n = certificate.n
+    if n < SMALL_PILOT:
+        doubts.append(
+            f"The pilot has {n:,} draws: rare ratios that decide the error may not be among them. "
+            "Draw some 10,000 before planning."
+        )
+    if certificate.pareto_k > HEAVY:
+        doubts.append(
+            f"Pareto k is {certificate.pareto_k:.2f}, above {HEAVY}: the ratios may have no "
+            "variance, and then the error falls more slowly than 1/sqrt(N), and this plan is too "
+            "small. A proposal closer to the target does more than draws."
+        )
+    if not relative < 0.25:
+        doubts.append(
+            f"Parts of the pilot disagree on the variance (relative error {relative:.2g}): the "
+            f"number of draws is known to a factor of {math.exp(min(Z95 * relative, 9.0)):.2g}. "
+            "A longer pilot narrows it."
+        )
+    if wanted.value > 1000 * n:
+        doubts.append(
+            f"The plan is {wanted.value / n:,.0f} times the pilot: what happens less than once in "
+            f"{n:,} draws is not in it. Plan again at a tenth of the way."
+        )
+    if per_second is None:
+        doubts.append(
+            f"{store.folder} does not say how long its shards took, so hours are unknown: draw a "
+            "pilot with `quasir draw`."
+        )
+    elif sum(1 for shard in store.shards.values() if shard.seconds) < 3:
+        doubts.append(
+            "The speed is that of fewer than three shards, the first of which warms up: a pilot "
+            "of more shards tells it better."
+        )
+    return doubts

@@ -1,0 +1,212 @@
+"""Samples from stored draws, drawing on where they are too few; and whether they keep the promise.
+
+The stored draws that beta accepts are i.i.d. from p_beta, in any order: the first n of them are the
+n samples. Their moments should be those that the certificate predicts (the paper's own check).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.check import MAX_Z, Check
+from quasir.certificates.tradeoff import tradeoff
+from quasir.core.formatting import level_text
+from quasir.draws.draws import Draws
+from quasir.errors import BudgetExceeded
+from quasir.samplers.samples import Samples
+
+__all__ = [
+    "Chances",
+    "Sampled",
+    "budget_exceeded",
+    "checked",
+    "compared",
+    "doubts_of",
+    "draws_wanted",
+    "sample_run",
+    "samples_of",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Samples with the index of each among the draws, the certificate, and the checks.
+
+    The certificate is that of all the draws there are in the end.
+    """
+
+    certificate: Certificate
+    samples: Samples
+    index: NDArray[np.intp]
+    checks: list[Check]
+
+
+def sample_run(
+    draws: Draws,
+    certificate: Certificate,
+    n: int,
+    more: Callable[[int], Draws] | None = None,
+    max_proposals: int | None = None,
+) -> Sampled:
+    """Return the first n draws that beta accepts.
+
+    Parameters
+    ----------
+    draws : Draws
+        Those of the store.
+    certificate : Certificate
+        Of the beta to sample at, from these draws.
+    n : int
+    more : callable, optional
+        Called with how many draws there should be in all; returns them. Without it, and with too
+        few accepted, there are fewer samples.
+    max_proposals : int, optional
+        Draws in all, at most.
+
+    Raises
+    ------
+    BudgetExceeded
+        Where `max_proposals` draws hold too few accepted ones; its ``samples`` holds those.
+    """
+    accepted = draws.accepted(log_beta=certificate.log_beta)
+    while len(accepted) < n and more is not None:
+        if max_proposals is not None and len(draws) >= max_proposals:
+            samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
+            raise budget_exceeded(samples, len(draws), n)
+        draws = more(draws_wanted(n, len(accepted), len(draws), max_proposals))
+        certificate = tradeoff(draws).at(log_beta=certificate.log_beta)
+        accepted = draws.accepted(log_beta=certificate.log_beta)
+    accepted = accepted[:n]
+    samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
+    checks = checked(samples, certificate, draws)
+    return Sampled(certificate, samples, accepted, checks)
+
+
+def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> int:
+    """Return how many draws should hold n samples, where `accepted` were found among `draws`."""
+    rate = max(accepted, 1) / draws
+    # A twentieth more than expected, and not far past what is known, since the rate is a guess.
+    wanted = min(math.ceil(1.05 * n / rate), 8 * draws)
+    return min(wanted, most or wanted)
+
+
+def budget_exceeded(samples: Samples, draws: int, n: int) -> BudgetExceeded:
+    """Return the error that carries what was found."""
+    return BudgetExceeded(
+        f"{draws:,} draws hold {len(samples):,} of {n:,} samples at beta = "
+        f"{level_text(samples.log_beta)}: raise the budget, lower beta, or use a "
+        "proposal closer to the target.",
+        samples,
+    )
+
+
+def samples_of(
+    kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
+) -> Samples:
+    """Return accepted draws, of these indices in the run, as samples."""
+    log_z_beta = certificate.log_z_beta.value
+    return Samples(
+        kept.items,
+        np.minimum(kept.log_p, certificate.log_beta + kept.log_q) - log_z_beta,
+        kept.log_p,
+        kept.log_q,
+        certificate.log_beta,
+        log_z_beta,
+        int(index[-1]) + 1 if len(index) else proposals,
+        features=kept.features,
+    )
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Sums over n draws of their chance r = min(1, P/(beta q)) to be accepted.
+
+    Attributes
+    ----------
+    n : int
+    r : float
+        The sum of r.
+    by_chance, squared : dict
+        For each feature, with d its distance from the certificate's moment, the sums of
+        r (1 - r) d^2 and of r^2 d^2.
+    """
+
+    n: int
+    r: float
+    by_chance: dict[str, float]
+    squared: dict[str, float]
+
+    @classmethod
+    def of(cls, draws: Draws, certificate: Certificate) -> Chances:
+        """Sum over some draws."""
+        log_r = np.minimum(draws.log_ratio - certificate.log_beta, 0.0)
+        possible = log_r > -np.inf
+        r = np.exp(log_r[possible])
+        by_chance, squared = {}, {}
+        for name, moment in certificate.moments.items():
+            d = np.asarray(draws.features[name], np.float64)[possible] - float(moment.value)
+            by_chance[name] = float((r * (1.0 - r) * d**2).sum())
+            squared[name] = float((r**2 * d**2).sum())
+        return cls(len(draws), float(r.sum()), by_chance, squared)
+
+    def __add__(self, other: Chances) -> Chances:
+        return Chances(
+            self.n + other.n,
+            self.r + other.r,
+            {name: part + other.by_chance[name] for name, part in self.by_chance.items()},
+            {name: part + other.squared[name] for name, part in self.squared.items()},
+        )
+
+
+def checked(samples: Samples, certificate: Certificate, draws: Draws) -> list[Check]:
+    """Compare the samples' moments with the certificate's, by the draws that both come from."""
+    return compared(samples, certificate, Chances.of(draws, certificate))
+
+
+def compared(samples: Samples, certificate: Certificate, chances: Chances) -> list[Check]:
+    """Compare the samples' moments with the certificate's.
+
+    Notes
+    -----
+    Both come from the same draws. With r = min(1, P/(beta q)) a draw's chance to be accepted and
+    d = phi - mu, to first order the difference of the two means is a mean of (a - r) d/AR, a being
+    whether it was accepted, and of r d/AR over the draws that only one of them saw. With N draws
+    behind the certificate, and the samples found among the first m, its variance is
+    (E[r (1 - r) d^2]/m + E[r^2 d^2] |1/m - 1/N|)/AR^2.
+    """
+    m, n, checks = samples.proposals, len(samples), []
+    rate = chances.r / chances.n
+    for name, moment in certificate.moments.items():
+        column = np.asarray(samples.features[name], np.float64)
+        observed = float(column.mean()) if n else math.nan
+        spread = float(column.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        predicted, se = float(moment.value), float(moment.se)
+        by_chance = chances.by_chance[name] / chances.n / m
+        unshared = chances.squared[name] / chances.n * abs(1.0 / m - 1.0 / certificate.n)
+        spread_of_difference = math.sqrt(by_chance + unshared) / rate if n else math.nan
+        difference = observed - predicted
+        # Below this the difference is rounding, as for a feature that holds for every item.
+        if abs(difference) <= 1e-9 * max(1.0, abs(predicted)) or not n:
+            z = 0.0 if n else math.nan
+        else:
+            z = difference / spread_of_difference if spread_of_difference else math.inf
+        checks.append(Check(name, observed, spread, predicted, se, z))
+    return checks
+
+
+def doubts_of(checks: list[Check]) -> list[str]:
+    """Return what the checks say against the samples or the certificate, in words."""
+    return [
+        f"The mean of {check.name} is {check.observed:.4g} on the samples, but "
+        f"{check.predicted:.4g} was predicted: {abs(check.z):.1f} standard errors apart, where "
+        f"chance allows {MAX_Z:g}. "
+        "The certificate or the samples are wrong: draw more, and read the other doubts."
+        for check in checks
+        if check.doubtful
+    ]

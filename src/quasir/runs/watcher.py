@@ -1,0 +1,227 @@
+"""Looking at a run while it draws: how far, how fast, and the trade-off so far.
+
+Nothing is locked and nothing is written: the manifest is read again, and each shard that is new in
+it is summarised once. What is shown is of the draws from the first on without a gap, since those
+that happen to be done first need not be like the others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quasir import recipes
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.curve import Curve
+from quasir.certificates.tradeoff import curve_of
+from quasir.core.formatting import level_text
+from quasir.errors import InputError, QuasirError
+from quasir.estimation.summary import Summary
+from quasir.estimation.summary_cache import shard_summary, summarise
+from quasir.recipes.schema import Recipe
+from quasir.runs.outputs import choose
+from quasir.store import Store
+
+__all__ = ["Glance", "Precision", "Watcher", "speed_of"]
+
+RECENT = 16
+"""Shards that the speed is taken from."""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """A run at one moment.
+
+    Attributes
+    ----------
+    draws : int
+        From the first on, without a gap.
+    wanted : int or None
+        Draws in all, by the recipe.
+    per_second : float or None
+        Of all workers together, by the last shards.
+    workers, machines : int or None
+    stopped : str or None
+        Why the drawing was stopped, if it was.
+    curve : Curve or None
+    certificate : Certificate or None
+        At the beta that the recipe chooses, or the closest there is, and then `short` says why.
+    """
+
+    folder: Path
+    draws: int
+    wanted: int | None
+    per_second: float | None
+    workers: int | None
+    machines: int | None
+    stopped: str | None
+    curve: Curve | None
+    certificate: Certificate | None
+    short: str | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all draws are there."""
+        return self.wanted is not None and self.draws >= self.wanted
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at this speed."""
+        if self.wanted is None or not self.per_second:
+            return None
+        return max(self.wanted - self.draws, 0) / self.per_second
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        curve = self.curve
+        return {
+            "run": str(self.folder),
+            "draws": self.draws,
+            "wanted": self.wanted,
+            "draws_per_second": self.per_second,
+            "seconds_left": self.seconds_left,
+            "workers": self.workers,
+            "machines": self.machines,
+            "stopped": self.stopped,
+            "ess": None if curve is None else curve.ess,
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "short": self.short,
+            "doubts": [] if curve is None else curve.doubts,
+        }
+
+
+class Watcher:
+    """Looks at a run again and again, reading each shard once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._merged: Summary | None = None
+        self._hashes: list[str] = []
+
+    def look(self) -> Glance:
+        """Return the run as it is now."""
+        store = Store.open(self.folder)
+        recipe = _recipe(self.folder)
+        summary = self._summary(store)
+        curve = certificate = short = None
+        if summary is not None:
+            curve = curve_of(summary.basis(store.doubts, store.log_ceiling))
+            if recipe is not None:
+                certificate, short = _chosen(curve, recipe)
+        return Glance(
+            self.folder,
+            0 if summary is None else summary.n,
+            None if recipe is None else recipe.draws,
+            speed_of(store),
+            store.manifest.workers,
+            store.manifest.machines,
+            store.manifest.stopped,
+            curve,
+            certificate,
+            short,
+        )
+
+    def _summary(self, store: Store) -> Summary | None:
+        n = len(store)
+        numbers = store.numbers() if n else range(0)
+        known = [store.shards[i].sha256 for i in numbers[: len(self._hashes)]]
+        if known != self._hashes:
+            # Shards were drawn again: what was merged is no longer what is there.
+            self._merged, self._hashes = None, []
+        last = None
+        for number in numbers[len(self._hashes) :]:
+            summary = shard_summary(store, number, keep=False)
+            if summary is None:
+                break  # written anew since the manifest was read; the next look has it
+            if store.shards[number].draws < store.shard_size:
+                last = summary
+                break
+            parts = [summary] if self._merged is None else [self._merged, summary]
+            self._merged = Summary.merged(parts)
+            self._hashes.append(store.shards[number].sha256)
+        parts = [part for part in (self._merged, last) if part is not None]
+        if not parts:
+            return None
+        whole = Summary.merged(parts)
+        return whole if whole.tail_is_whole else summarise(store, keep=False)
+
+
+def speed_of(store: Store) -> float | None:
+    """Return draws a second of all workers together, by the last shards in the manifest."""
+    timed = [shard for _, shard in sorted(store.shards.items()) if shard.seconds][-RECENT:]
+    seconds = sum(shard.seconds or 0.0 for shard in timed)
+    if not seconds:
+        return None
+    return float(sum(shard.draws for shard in timed) / seconds * (store.manifest.workers or 1))
+
+
+def _recipe(folder: Path) -> Recipe | None:
+    path = folder / "recipe.yaml"
+    return recipes.read(path) if path.exists() else None
+
+
+def _chosen(curve: Curve, recipe: Recipe) -> tuple[Certificate | None, str | None]:
+    try:
+        return choose(curve, recipe.choose.wish)
+    except QuasirError as error:
+        return None, str(error)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A wish on how well something is known, such as ``tvd_se=0.005`` or ``ess=1000``.
+
+    Examples
+    --------
+    >>> Precision.parse("moment:female_se=0.01")
+    Precision(name='moment:female', most=0.01, least_ess=None)
+    """
+
+    name: str
+    most: float | None = None
+    least_ess: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Precision:
+        """Read a wish."""
+        match = re.fullmatch(r"(ess|(.+)_se)=([0-9.eE+-]+)", text)
+        try:
+            value = float(match[3]) if match else -1.0
+        except ValueError:
+            value = -1.0
+        if match is None or not value > 0:
+            raise InputError(
+                f"{text!r} is no precision: give the standard error of an estimate, as in "
+                "tvd_se=0.005 or moment:female_se=0.01, or an effective sample size, as in "
+                "ess=1000."
+            )
+        if match[2] is None:
+            return cls("ess", least_ess=value)
+        return cls(match[2], most=value)
+
+    def reached(self, certificate: Certificate) -> bool:
+        """Return whether a certificate has it; what the draws cannot tell, they do not know."""
+        if self.least_ess is not None:
+            return certificate.ess >= self.least_ess
+        assert self.most is not None
+        return bool(self._estimate(certificate).se <= self.most)
+
+    def told(self, certificate: Certificate) -> str:
+        """Say what was reached."""
+        at = f"at beta = {level_text(certificate.log_beta)}, from {certificate.n:,} draws"
+        if self.least_ess is not None:
+            return f"the effective sample size is {certificate.ess:,.0f} {at}"
+        return f"{self.name} is {self._estimate(certificate)} {at}"
+
+    def _estimate(self, certificate: Certificate) -> Any:
+        known = {
+            name: getattr(certificate, name)
+            for name in ("acceptance_rate", "tvd", "tvd_bound", "kl", "kl_base", "log_z")
+            if getattr(certificate, name) is not None
+        }
+        known |= {f"moment:{name}": part for name, part in certificate.moments.items()}
+        if self.name not in known:
+            raise InputError(f"there is no estimate {self.name!r}: there are {', '.join(known)}.")
+        return known[self.name]

@@ -1,0 +1,63 @@
+"""A run's target and proposal, loaded in a worker: the recipe is sent, not the models."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quasir import recipes
+from quasir.core.types import Proposal, Target
+from quasir.errors import StoreError
+from quasir.recipes.building import build, python_files, resolve
+from quasir.recipes.schema import Recipe
+
+__all__ = ["RecipeParts"]
+
+
+@dataclass(frozen=True)
+class RecipeParts:
+    """Loads what a resolved recipe names, in the process that calls it.
+
+    Attributes
+    ----------
+    recipe : str
+        As YAML, with every lambda.
+    files : tuple of (name, content)
+        The code of the user's own features, which was allowed to run.
+    models : tuple of dict
+        Name, revision and hash of each model; others would draw from another distribution.
+    """
+
+    recipe: str
+    files: tuple[tuple[str, bytes], ...]
+    models: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, recipe: Recipe, folder: Path, models: list[dict[str, Any]]) -> RecipeParts:
+        """Return those of a run in `folder`."""
+        files = tuple((path.name, path.read_bytes()) for path in python_files(recipe, folder))
+        return cls(recipes.dump(recipe), files, tuple(models))
+
+    def __call__(self) -> tuple[Target, Proposal]:
+        """Load the models.
+
+        Raises
+        ------
+        StoreError
+            Where those of this machine are not those of the run.
+        """
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for file, content in self.files:
+                (folder / file).write_bytes(content)
+            recipe = recipes.parse(self.recipe, "recipe.yaml")
+            built = build(recipe, folder, allow_code=bool(self.files))
+            if built.models != list(self.models):
+                raise StoreError(
+                    f"a worker has other models than the run: {built.models}, not "
+                    f"{list(self.models)}. Draws of both would be of two distributions."
+                )
+            _, target = resolve(recipe, built)
+        return target, built.proposal

@@ -1,0 +1,234 @@
+"""Gibbs with gradients (Grathwohl et al. 2021; appendix G.2 of the paper, `app:gwg`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.arguments import check_count
+from quasir.core.progress import Progress, progress_of
+from quasir.core.scores import name_of, score
+from quasir.core.types import Array, Items, Proposal, Seed
+from quasir.errors import InputError, ScoreError
+from quasir.samplers.local_chains import Local, States, choose, log_acceptance
+from quasir.samplers.results import Chain
+from quasir.samplers.schedule import Schedule
+from quasir.targets.lattice import UniformStates
+
+__all__ = ["Differentiable", "Gibbs", "log_moves", "log_values"]
+
+AT_ONCE = 256
+"""Chains stepped at once, unless asked otherwise."""
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A target over rows of whole numbers whose log P has a gradient: see `quasir.lattice`.
+
+    For site-first moves it may have ``grad_at(states, sites)``, the gradient at one site of each
+    state. With ``encode(items)`` and ``decode(states)`` its items may be other than rows.
+    """
+
+    size: int
+    categories: int
+
+    def log_score(self, items: Items) -> Array:
+        """Return log P(x) of each state."""
+        ...
+
+    def grad(self, states: NDArray[np.int64]) -> Array:
+        """Return the gradient of log P by the one-hot rows, or, for 0 and 1, by the numbers."""
+        ...
+
+
+class Gibbs:
+    """Chains that change one site at a time, which and to what being told by the gradient.
+
+    Parameters
+    ----------
+    target : Differentiable
+        P, with ``log_score`` and ``grad``.
+    proposal : Proposal, optional
+        Where chains start: at its draws with P(x) > 0. By default all states alike.
+    site_first : bool
+        Pick the site uniformly, then its value by the gradient, as the paper sketches for texts;
+        else site and value together, as Grathwohl et al. do.
+    burn_in, thin, reset, chains
+        See `RWMH`.
+
+    Notes
+    -----
+    The gradient of f = log P guesses the difference f(x') - f(x) = <grad f(x), x' - x> for every
+    x' that differs from x at one site, in one pass. x' is proposed with a probability in
+    proportion to exp of half that guess, and accepted by Metropolis and Hastings' rule, so that p
+    is stationary however bad the guess is. Half, because this balances the two directions: where
+    the guess is exact and sums do not change, every proposal is accepted.
+
+    The paper sketches the guess for P itself; with log P the proposal is never negative.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from quasir.targets.lattice import Ising, grid
+    >>> chain = qr.Gibbs(Ising(grid(3, 3, 0.3)), chains=10).sample(100, seed=0)
+    >>> chain.items.shape, chain.move_rate > 0.5
+    ((100, 9), True)
+    """
+
+    def __init__(
+        self,
+        target: Differentiable,
+        proposal: Proposal | None = None,
+        *,
+        site_first: bool = False,
+        burn_in: int = 0,
+        thin: int = 1,
+        reset: int | None = None,
+        chains: int = 1,
+    ) -> None:
+        if not isinstance(target, Differentiable):
+            raise InputError(
+                f"the target is a {type(target).__name__}, but must have log_score(states), "
+                "grad(states), size and categories, as those of quasir.lattice have."
+            )
+        check_count("chains", chains)
+        if target.categories < 2:
+            raise InputError(f"a site has {target.categories} value: there is nothing to change.")
+        self.target, self.site_first = target, site_first
+        self.proposal = proposal or UniformStates(target.size, target.categories)
+        self.schedule, self.chains = Schedule(burn_in, thin, reset), chains
+
+    def sample(
+        self,
+        n: int,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = False,
+    ) -> Chain:
+        """Return n samples; the parameters are those of `RWMH.sample`."""
+        for name, value in (("n", n), ("max_proposals", max_proposals), ("batch_size", batch_size)):
+            if value is not None or name == "n":
+                check_count(name, value)
+        local = Local(
+            self.target, self.proposal, self.step, 3, self.starts, self.schedule, self.chains
+        )
+        report = progress_of(progress, "found")
+        return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)
+
+    def starts(self, items: Items) -> tuple[list[Any], Array]:
+        """Return items as states, and their log P."""
+        encode = getattr(self.target, "encode", None)
+        states = list(encode(items) if encode else np.asarray(items, dtype=np.int64))
+        return states, score(self.target, self._decode(states))
+
+    def step(
+        self, states: States, log_p: Array, uniforms: Array
+    ) -> tuple[NDArray[np.int64], Array, NDArray[np.bool_]]:
+        """Make one step of each chain, by three uniforms: site, value, acceptance."""
+        x = np.asarray(states)
+        move = self._step_site_first if self.site_first else self._step_joint
+        y, forward, backward = move(x, uniforms)
+        log_p_new = np.full(len(x), -np.inf)
+        asked = np.flatnonzero((backward > -np.inf) & (x != y).any(axis=1))
+        if len(asked):
+            log_p_new[asked] = score(self.target, self._decode(y[asked]))
+        moved = np.log1p(-uniforms[:, 2]) <= log_acceptance(log_p, log_p_new, forward, backward)
+        return np.where(moved[:, None], y, x), np.where(moved, log_p_new, log_p), moved
+
+    def _step_joint(self, x: NDArray[np.int64], u: Array) -> tuple[Any, Array, Array]:
+        rows, k = np.arange(len(x)), self.target.categories
+        moves = log_moves(x, self.gradient(x))
+        chosen = choose(np.exp(moves).reshape(len(x), -1), u[:, 0])
+        sites, values = chosen // k, chosen % k
+        y = x.copy()
+        y[rows, sites] = values
+        back = log_moves(y, self.gradient(y))
+        return y, moves[rows, sites, values], back[rows, sites, x[rows, sites]]
+
+    def _step_site_first(self, x: NDArray[np.int64], u: Array) -> tuple[Any, Array, Array]:
+        rows = np.arange(len(x))
+        sites = (u[:, 0] * self.target.size).astype(np.int64)
+        own = x[rows, sites]
+        moves = log_values(own, self.gradient_at(x, sites))
+        values = choose(np.exp(moves), u[:, 1])
+        y = x.copy()
+        y[rows, sites] = values
+        back = log_values(values, self.gradient_at(y, sites))
+        # The site is as probable in both directions, and cancels.
+        return y, moves[rows, values], back[rows, own]
+
+    def gradient(self, states: NDArray[np.int64]) -> Array:
+        """Return the gradient of log P by the one-hot rows: (states, sites, categories)."""
+        gradient = np.asarray(self.target.grad(states), dtype=np.float64)
+        if gradient.shape == states.shape and self.target.categories == 2:
+            gradient = np.stack([np.zeros_like(gradient), gradient], axis=-1)
+        return self._checked(gradient, (*states.shape, self.target.categories))
+
+    def gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
+        """Return the gradient by the one-hot row of one site of each state."""
+        grad_at = getattr(self.target, "grad_at", None)
+        if grad_at is None:
+            whole: Array = self.gradient(states)[np.arange(len(states)), sites]
+            return whole
+        gradient = np.asarray(grad_at(states, sites), dtype=np.float64)
+        return self._checked(gradient, (len(states), self.target.categories))
+
+    def _checked(self, gradient: Array, shape: tuple[int, ...]) -> Array:
+        wrong = gradient.shape != shape or np.isnan(gradient).any() or (gradient == np.inf).any()
+        if wrong or ((gradient > -np.inf).sum(axis=-1) < 2).any():
+            raise ScoreError(
+                f"{name_of(self.target)} gave a gradient of shape {gradient.shape}, where {shape} "
+                f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite. It "
+                "must be that of log P, -inf only for a value never to be proposed, and at least "
+                "two values of each site possible."
+            )
+        return gradient
+
+    def _decode(self, states: Sequence[Any]) -> Items:
+        rows = np.asarray(states, dtype=np.int64).reshape(-1, self.target.size)
+        decode = getattr(self.target, "decode", None)
+        return decode(rows) if decode else rows
+
+
+def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
+    """Return the log probability to propose each value of one site; its own is not.
+
+    Parameters
+    ----------
+    own : array (states,)
+        The site's value now.
+    gradient : array (states, categories)
+        At that site.
+    """
+    rows = np.arange(len(own))
+    half = (gradient - gradient[rows, own, None]) / 2
+    half[rows, own] = -np.inf
+    return _log_softmax(half)
+
+
+def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
+    """Return the log probability to propose each value of each site, site and value together.
+
+    Of shape (states, sites, categories); -inf where the value is the site's own. For 0/1 states
+    this is softmax(-(2x - 1) grad f(x)/2), as in Algorithm 1 of Grathwohl et al.
+
+    Examples
+    --------
+    >>> log_moves(np.array([[0, 1]]), np.zeros((1, 2, 2))).round(4)
+    array([[[   -inf, -0.6931],
+            [-0.6931,    -inf]]])
+    """
+    own = states[..., None]
+    half = (gradient - np.take_along_axis(gradient, own, axis=2)) / 2
+    np.put_along_axis(half, own, -np.inf, axis=2)
+    return _log_softmax(half.reshape(len(half), -1)).reshape(half.shape)
+
+
+def _log_softmax(rows: Array) -> Array:
+    below = rows - rows.max(axis=1, keepdims=True)
+    logs: Array = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    return logs

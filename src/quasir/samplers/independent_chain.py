@@ -1,0 +1,172 @@
+"""Chains whose candidates do not depend on their state, run over draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.streams import BLOCK
+from quasir.core.types import Array
+from quasir.draws.draws import Draws
+from quasir.samplers.schedule import Schedule
+
+__all__ = ["Walk", "chain_states", "log_move"]
+
+
+def log_move(log_w_from: Array, log_w_to: Array) -> Array:
+    """Return the log of the probability to move, min(1, w(x')/w(x)): line 4 of Algorithm 3.
+
+    `chain_states` moves exactly where log u is below this.
+    """
+    return np.minimum(0.0, log_w_to - log_w_from)
+
+
+def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) -> NDArray[np.intp]:
+    """Return the state after each candidate: its place, or -1 for the state before all of them.
+
+    Parameters
+    ----------
+    log_w : array
+        Log of P/q of each candidate.
+    log_alpha : array
+        log_w - log u, u being the uniform that decides on it; +inf forces a move.
+    log_w_here : float
+        Of the state before the first candidate; -inf where there is none.
+
+    Notes
+    -----
+    The chain moves to candidate j when alpha_j > w of its state, since u < w_j/w. Let a second
+    chain begin with a state of weight 0. Whenever the first moves, the second moves too, its
+    weight being no larger, and from then on they are one: a chain's course depends on its past
+    only up to its next move. So the candidates are cut into sqrt(n) rows, all of which run at
+    once from a weight of 0; each row then keeps the state it is entered with up to the first
+    candidate that this state moves to, and what was computed from there on. No step costs more
+    than a few vector operations on sqrt(n) numbers, whatever the acceptance rate.
+    """
+    n = len(log_w)
+    if n == 0:
+        return np.empty(0, dtype=np.intp)
+    length = math.isqrt(n - 1) + 1
+    rows = -(-n // length)
+    weight, alpha = np.full((2, rows * length), -np.inf)
+    weight[:n], alpha[:n] = log_w, log_alpha
+    weight, alpha = weight.reshape(rows, length), alpha.reshape(rows, length)
+    states = np.empty((length, rows), dtype=np.intp)
+    weight_here, here = np.full(rows, -np.inf), np.full(rows, -1)
+    first = np.arange(rows) * length
+    columns = np.ascontiguousarray(weight.T), np.ascontiguousarray(alpha.T)
+    for j, (weight_j, alpha_j) in enumerate(zip(*columns, strict=True)):
+        moves = alpha_j > weight_here
+        np.copyto(weight_here, weight_j, where=moves)
+        np.copyto(here, first + j, where=moves)
+        states[j] = here
+    states = np.ascontiguousarray(states.T)
+    state = -1
+    for row in range(rows):
+        ahead = alpha[row] > log_w_here
+        stop = int(ahead.argmax())
+        stop = stop if ahead[stop] else length
+        states[row, :stop] = state
+        if stop < length:
+            state = int(states[row, -1])
+            log_w_here = float(log_w[state])
+    return states.ravel()[:n]
+
+
+class Walk:
+    """A chain, or one chain after another, over pieces of draws.
+
+    With a beta the candidates are the draws that QRS accepts, each of weight max(w, beta).
+    """
+
+    def __init__(self, schedule: Schedule, n: int | None, log_beta: float | None) -> None:
+        self.schedule, self.n, self.log_beta = schedule, n, log_beta
+        self.count = self.seen = self.proposals = self.steps = self.moves = 0
+        self._candidates = self._done = self._stay = self.longest_stay = 0
+        self._parts: list[Draws] = []
+        self._here: Draws | None = None
+        self._log_w = -math.inf
+
+    @property
+    def started(self) -> bool:
+        """Whether a draw with P(x) > 0 has been seen."""
+        return self._here is not None
+
+    @property
+    def found(self) -> Draws:
+        """The samples."""
+        return Draws.concatenate(self._parts)
+
+    def blocks_for(self, most: int) -> int:
+        """Return how many blocks are expected to hold the samples that are missing."""
+        assert self.n is not None
+        missing = self.schedule.states_for(self.n)
+        if self.schedule.reset is None:
+            missing -= self._done
+        else:
+            missing -= self.schedule.reset * self.count + self._done
+        filtered = self.log_beta is not None and self.seen > 0
+        rate = max(self._candidates, 1) / self.seen if filtered else 1.0
+        return int(min(max(1, math.ceil(missing / rate / BLOCK)), most))
+
+    def add(self, piece: Draws) -> None:
+        """Go on over a piece of draws."""
+        if piece.items is None:
+            piece = replace(piece, items=np.arange(self.seen, self.seen + len(piece)))
+        log_w, log_alpha = piece.log_ratio, piece.log_alpha
+        places = np.arange(len(piece))
+        if self.log_beta is not None:
+            places = piece.accepted(log_beta=self.log_beta)
+            log_w, log_alpha = np.maximum(log_w[places], self.log_beta), log_alpha[places]
+        possible = log_w > -np.inf
+        starts, samples, done = self.schedule.cut(possible, self._done)
+        if self.n is not None:
+            samples = samples[: self.n - self.count]
+        log_alpha = log_alpha.copy()
+        log_alpha[starts] = np.inf
+        states = chain_states(log_w, log_alpha, self._log_w)
+        full = self.n is not None and self.count + len(samples) == self.n
+        self._count_steps(states, starts, int(samples[-1]) + 1 if full else len(states))
+        self.proposals = self.seen + (int(places[samples[-1]]) + 1 if full else len(piece))
+        self.seen += len(piece)
+        self._candidates += len(places)
+        self._take(piece, places, states, samples)
+        self.count += len(samples)
+        self._done = done
+        if len(states) and states[-1] >= 0:
+            self._here = piece.take(places[states[-1:]])
+            self._log_w = float(log_w[states[-1]])
+
+    def _take(
+        self,
+        piece: Draws,
+        places: NDArray[np.intp],
+        states: NDArray[np.intp],
+        samples: NDArray[np.intp],
+    ) -> None:
+        """Keep the samples; those of a state from before this piece are copies of that."""
+        own = states[samples]
+        before = int((own < 0).sum())
+        if before:
+            assert self._here is not None
+            self._parts.append(self._here.take(np.zeros(before, np.intp)))
+        if before < len(own) or not self._parts:
+            self._parts.append(piece.take(places[own[before:]]))
+
+    def _count_steps(self, states: NDArray[np.intp], starts: NDArray[np.intp], stop: int) -> None:
+        """Count steps and moves up to `stop`; candidates that wait for a start are none."""
+        starts = starts[starts < stop]
+        length = stop + self._done if self.schedule.reset is None else self.schedule.reset
+        inside = min(length - self._done, stop) if self._done else 0
+        inside += int(np.minimum(length, stop - starts).sum())
+        moved = np.flatnonzero(states[:stop] == np.arange(stop))
+        self.steps += inside - len(starts)
+        self.moves += len(moved) - len(starts)
+        if self.schedule.reset is None and inside:
+            since = -self._stay if self._done else int(starts[0])
+            edges = np.concatenate([[since], moved, [stop]])
+            self.longest_stay = max(self.longest_stay, int(np.diff(edges).max()) - 1)
+            self._stay = stop - int(edges[-2])

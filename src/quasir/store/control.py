@@ -1,0 +1,77 @@
+"""Who may work on a run: one process holds it, and another may ask that one to stop.
+
+The request is a file in the run's folder; the process that draws looks for it between shards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quasir.core.files import write_json
+from quasir.errors import StoreError
+
+__all__ = ["ask_to_stop", "clear_stop", "holder_ended", "locked", "stop_asked"]
+
+STOP = "stop"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run for this process; the system lets go of it when the process ends, however."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise StoreError(
+                f"{folder} is in use by process {holder}: two processes on one run would write "
+                "over each other. Wait for it to end, or give another folder."
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def holder_ended(folder: Path) -> bool:
+    """Return whether the process that last held a run is known to have ended; takes no lock."""
+    try:
+        process, _, host = (folder / ".lock").read_text().partition(" on ")
+        if host != socket.gethostname():
+            return False
+        with contextlib.suppress(PermissionError):
+            os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def ask_to_stop(folder: Path, why: str) -> None:
+    """Ask the process that draws a run to end after the shards in hand, and say why."""
+    write_json(folder / STOP, {"why": why})
+
+
+def stop_asked(folder: Path) -> str | None:
+    """Return why a run is asked to stop, or None."""
+    try:
+        return str(json.loads((folder / STOP).read_text())["why"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"a file {STOP!r} is in the folder"
+
+
+def clear_stop(folder: Path) -> None:
+    """Take the request back: it has been heard, or is from before."""
+    (folder / STOP).unlink(missing_ok=True)

@@ -1,0 +1,163 @@
+"""Where shards are: a folder, or any address that fsspec knows (s3://, gs://, ...)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+import uuid
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from quasir.core.files import hash_of, write_with
+from quasir.errors import InputError
+
+__all__ = ["Folder", "Location", "Remote", "location_of"]
+
+
+class Location(Protocol):
+    """Holds files, each whole or absent."""
+
+    address: str
+    tells_time: bool
+    """Whether a file's identity changes whenever it is written."""
+
+    def write(self, name: str, write: Callable[[Path], object]) -> str:
+        """Have `write` fill a file, put it under `name`, and return its SHA-256."""
+
+    def content(self, name: str) -> bytes:
+        """Return what a file holds; FileNotFoundError where it is absent."""
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file; FileNotFoundError where it is absent."""
+
+    def source(self, name: str) -> Any:
+        """Return what pyarrow reads the file from."""
+
+    def identity(self, name: str) -> list[int]:
+        """Return what changes with the file, without reading it; FileNotFoundError if absent."""
+
+    def clean(self) -> None:
+        """Remove what a writer that was killed has left."""
+
+
+class Folder:
+    """A folder of this machine, or one that all machines share."""
+
+    tells_time = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.address = str(path.resolve())
+
+    def write(self, name: str, write: Callable[[Path], object]) -> str:
+        """Write beside, then rename; two writers of one name do not meet."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        hashed = ""
+
+        def write_and_hash(temporary: Path) -> None:
+            nonlocal hashed
+            write(temporary)
+            hashed = hash_of(temporary)
+
+        write_with(self.path / name, write_and_hash, tag=f".{uuid.uuid4().hex[:8]}")
+        return hashed
+
+    def content(self, name: str) -> bytes:
+        """Return what a file holds."""
+        return (self.path / name).read_bytes()
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file."""
+        return hash_of(self.path / name)
+
+    def source(self, name: str) -> Path:
+        """Return the file's path, for pyarrow to map into memory."""
+        return self.path / name
+
+    def identity(self, name: str) -> list[int]:
+        """Return the file's size and time."""
+        facts = (self.path / name).stat()
+        return [facts.st_size, facts.st_mtime_ns]
+
+    def clean(self) -> None:
+        """Remove temporary files."""
+        for left in self.path.glob(".*.partial"):
+            left.unlink(missing_ok=True)
+
+
+class Remote:
+    """An address of fsspec."""
+
+    tells_time = False
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._files, root = import_module("fsspec").core.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise InputError(
+                f"{address!r} cannot be written to: {error}. Addresses need fsspec and the package "
+                "for their kind: s3fs for s3://, gcsfs for gs://."
+            ) from error
+        self.address, self._root = address, root.rstrip("/")
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def write(self, name: str, write: Callable[[Path], object]) -> str:
+        """Put a file under another name, then move it: an absent file is never half there."""
+        beside = self._at(f".{name}.{uuid.uuid4().hex[:8]}.partial")
+        with tempfile.TemporaryDirectory() as folder:
+            local = Path(folder) / name
+            write(local)
+            hashed = hash_of(local)
+            self._files.makedirs(self._root, exist_ok=True)
+            try:
+                self._files.put_file(str(local), beside)
+                self._files.mv(beside, self._at(name))
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._files.rm(beside)
+                raise
+        return hashed
+
+    def content(self, name: str) -> bytes:
+        """Return what a file holds."""
+        content: bytes = self._files.cat_file(self._at(name))
+        return content
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file, fetched."""
+        return hashlib.sha256(self.content(name)).hexdigest()
+
+    def source(self, name: str) -> Any:
+        """Return the file's content, fetched."""
+        import pyarrow as pa
+
+        return pa.BufferReader(self.content(name))
+
+    def identity(self, name: str) -> list[int]:
+        """Return the file's size; its hash is in the manifest."""
+        return [int(self._files.info(self._at(name))["size"])]
+
+    def clean(self) -> None:
+        """Remove temporary files."""
+        with contextlib.suppress(FileNotFoundError):
+            for left in self._files.ls(self._root, detail=False):
+                if left.endswith(".partial"):
+                    self._files.rm(left)
+
+
+def location_of(address: str | Path) -> Location:
+    """Return the location of an address: a folder, unless it has a scheme.
+
+    Examples
+    --------
+    >>> type(location_of("runs/mine/draws")).__name__, type(location_of("memory://mine")).__name__
+    ('Folder', 'Remote')
+    """
+    if isinstance(address, Path) or "://" not in address:
+        return Folder(Path(address))
+    return Remote(address)

@@ -1,0 +1,220 @@
+"""The manifest of a run: what its draws are, and the hash of every shard that holds them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quasir.core.streams import BLOCK, LARGEST_SEED, VERSION
+from quasir.core.version import __version__
+from quasir.errors import StoreError
+
+__all__ = ["FORMAT", "MANIFEST", "Manifest", "Shard", "shard_name", "shard_number"]
+
+MANIFEST = "manifest.json"
+FORMAT = VERSION
+"""Of new runs: the version of their random streams. Runs of format 1 are read, too."""
+BLOCKS_A_SHARD = 256
+"""262,144 draws: 10 MB of numbers. A language model, which draws hundreds a second, has fewer."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What the manifest says of a shard.
+
+    Attributes
+    ----------
+    draws : int
+    sha256 : str
+        Of its file.
+    seconds : float or None
+        How long one worker drew and wrote it.
+    file : list of int or None
+        What identified the file when it was written (`Location.identity`). As long as the file
+        still has that, its hash need not be taken again.
+    """
+
+    draws: int
+    sha256: str
+    seconds: float | None = None
+    file: list[int] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the manifest's entry."""
+        seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
+        file = {} if self.file is None else {"file": self.file}
+        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
+
+    @classmethod
+    def from_dict(cls, entry: Any) -> Shard:
+        """Read the manifest's entry."""
+        _must(isinstance(entry, dict), "an entry of a shard is no mapping")
+        shard = cls(
+            draws=entry.get("draws"),
+            sha256=entry.get("sha256"),
+            seconds=entry.get("seconds"),
+            file=entry.get("file"),
+        )
+        _must(_is_count(shard.draws), f"a shard has {shard.draws!r} draws")
+        _must(isinstance(shard.sha256, str), f"a shard has the hash {shard.sha256!r}")
+        time = shard.seconds
+        _must(time is None or (_is_number(time) and time >= 0), f"a shard took {time!r} seconds")
+        file = shard.file
+        known = file is None or (isinstance(file, list) and all(map(_is_whole, file)))
+        _must(known, f"a shard's file is {file!r}")
+        return shard
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a run is, besides its shards.
+
+    Attributes
+    ----------
+    format : int
+        Version of this file, and of the random streams.
+    quasir : str
+        Version of the package that began the run.
+    seed, block, blocks_a_shard : int
+        Seed, draws in a block, and blocks in each shard but the last.
+    models : list of dict
+        Name, revision and hash of each model.
+    code : dict
+        Name of each file of the user's own features -> its hash.
+    shards_at : str or None
+        Address of the shards, where they are not in the run's folder.
+    doubts : tuple of str
+        What the draws themselves cannot show.
+    log_ceiling : float
+        No log ratio is above this; infinite where no ceiling is known.
+    workers, machines : int or None
+        Who drew the last shards.
+    stopped : str or None
+        Why the drawing was stopped, if it was asked to stop.
+    """
+
+    seed: int
+    blocks_a_shard: int = BLOCKS_A_SHARD
+    format: int = FORMAT
+    quasir: str = __version__
+    block: int = BLOCK
+    models: list[dict[str, Any]] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict)
+    shards_at: str | None = None
+    doubts: tuple[str, ...] = ()
+    log_ceiling: float = math.inf
+    workers: int | None = None
+    machines: int | None = None
+    stopped: str | None = None
+
+    def to_dict(self, shards: Mapping[int, Shard], draws: int) -> dict[str, Any]:
+        """Return the file's content, with the shards and how many draws they hold without a gap."""
+        in_order = sorted(shards.items())
+        content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
+        optional = {
+            "shards_at": self.shards_at,
+            "doubts": list(self.doubts) or None,
+            "log_ceiling": self.log_ceiling if math.isfinite(self.log_ceiling) else None,
+            "workers": self.workers,
+            "machines": self.machines,
+            "stopped": self.stopped,
+        }
+        return {
+            "format": self.format,
+            "quasir": self.quasir,
+            "seed": self.seed,
+            "block": self.block,
+            "blocks_a_shard": self.blocks_a_shard,
+            "models": self.models,
+            "code": self.code,
+            **{name: value for name, value in optional.items() if value is not None},
+            "draws": draws,
+            "content": content.hexdigest(),
+            "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any) -> tuple[Manifest, dict[int, Shard]]:
+        """Read the file's content; return the manifest and the shards.
+
+        Raises
+        ------
+        StoreError
+            Where something is missing or is not what it must be; the message names it.
+        """
+        _must(isinstance(content, dict), "it is no mapping")
+        for name in ("format", "seed", "block", "blocks_a_shard", "shards"):
+            _must(name in content, f"it has no {name!r}")
+        known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+        manifest = cls(**known)
+        manifest._check()
+        entries = content["shards"]
+        _must(isinstance(entries, dict), "its shards are no mapping")
+        shards = {shard_number(name): Shard.from_dict(entry) for name, entry in entries.items()}
+        size = manifest.block * manifest.blocks_a_shard
+        _must(all(s.draws <= size for s in shards.values()), f"a shard has over {size:,} draws")
+        return manifest, shards
+
+    def _check(self) -> None:
+        _must(
+            self.format in (1, FORMAT) and self.block == BLOCK,
+            f"it is of format {self.format!r} with blocks of {self.block!r}, and this version "
+            f"reads 1 and {FORMAT} with {BLOCK}",
+        )
+        _must(_is_whole(self.seed) and self.seed <= LARGEST_SEED, f"its seed is {self.seed!r}")
+        _must(_is_count(self.blocks_a_shard), f"its blocks_a_shard is {self.blocks_a_shard!r}")
+        _must(isinstance(self.quasir, str), f"its version is {self.quasir!r}")
+        models = self.models
+        _must(
+            isinstance(models, list) and all(isinstance(model, dict) for model in models),
+            f"its models are {models!r}",
+        )
+        _must(isinstance(self.code, dict), f"its code is {self.code!r}")
+        for name in ("shards_at", "stopped"):
+            value = getattr(self, name)
+            _must(value is None or isinstance(value, str), f"its {name} is {value!r}")
+        doubts = self.doubts
+        _must(
+            isinstance(doubts, (list, tuple)) and all(isinstance(doubt, str) for doubt in doubts),
+            f"its doubts are {doubts!r}",
+        )
+        object.__setattr__(self, "doubts", tuple(doubts))
+        _must(
+            _is_number(self.log_ceiling) and not math.isnan(self.log_ceiling),
+            f"its log_ceiling is {self.log_ceiling!r}",
+        )
+        for name in ("workers", "machines"):
+            value = getattr(self, name)
+            _must(value is None or _is_count(value), f"its {name} is {value!r}")
+
+
+def shard_name(number: int) -> str:
+    """Return the name of a shard's file."""
+    return f"shard-{number:05d}.parquet"
+
+
+def shard_number(name: str) -> int:
+    """Return the number of a shard by the name of its file."""
+    digits = name.removeprefix("shard-").removesuffix(".parquet")
+    _must(digits.isdecimal() and shard_name(int(digits)) == name, f"no shard is called {name!r}")
+    return int(digits)
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise StoreError(otherwise)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and value > 0

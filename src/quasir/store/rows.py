@@ -1,0 +1,33 @@
+"""Rows of a store: columns of numbers by name, and the items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from quasir.core.types import Items
+
+__all__ = ["FEATURE", "Rows"]
+
+FEATURE = "feature:"
+"""Begins the name of a feature's column."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Draws as a store keeps them.
+
+    Attributes
+    ----------
+    columns : dict
+        log_q, log_p, log_u, log_base where it is known, and `feature:NAME` for each feature.
+    items : column of items, or None
+    """
+
+    columns: dict[str, NDArray[Any]]
+    items: Items = None
+
+    def __len__(self) -> int:
+        return len(self.columns["log_q"])

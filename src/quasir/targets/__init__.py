@@ -1,0 +1,1 @@
+"""Targets P(x) = a(x) b(x): features, factors, products."""

@@ -1,0 +1,137 @@
+"""Targets P(x) = a(x) b(x): a base times factors, scored lazily.
+
+``base * feature`` keeps what fires a boolean feature, ``base * tilt(feature, c)`` multiplies by
+exp(c phi(x)), and products go on: ``base * feature * tilt(...)``. The cheap factors are scored
+first and the base only on items that are still possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.items import as_items, take
+from quasir.core.scores import check_log_scores, name_of
+from quasir.core.types import Array, Items
+from quasir.errors import InputError
+from quasir.targets.factors import Factor, Pointwise
+from quasir.targets.feature import Feature
+
+__all__ = ["Product", "Scores", "multiply"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a product knows of a batch of items.
+
+    `log_base` is NaN where the base was spared; `spared` counts the items that it did not have
+    to score.
+    """
+
+    log_p: Array
+    log_base: Array
+    features: dict[str, NDArray[Any]]
+    spared: int
+
+
+class Product:
+    """P(x) = a(x) b(x): a base, factors, and features that are only watched.
+
+    Parameters
+    ----------
+    base : object with ``log_prob(items)``
+        a(x), normalised.
+    factors : sequence of Factor
+        What b(x) is the product of.
+    watched : sequence of Feature
+        Recorded with the draws, without changing P.
+    """
+
+    def __init__(
+        self, base: Any, factors: Sequence[Factor] = (), watched: Sequence[Feature] = ()
+    ) -> None:
+        if not callable(getattr(base, "log_prob", None)):
+            raise InputError(
+                f"a {type(base).__name__} cannot be a base: it has no log_prob(items), the "
+                "normalised log a(x), as a Table or a language model has."
+            )
+        self.base, self.factors, self.watched = base, tuple(factors), tuple(watched)
+        by_name: dict[str, Feature] = {}
+        for feature in (*(factor.feature for factor in self.factors), *self.watched):
+            if by_name.setdefault(feature.name, feature) is not feature:
+                raise InputError(f"two different features are called {feature.name!r}: rename one.")
+        # The dear ones come last, when most items may be impossible already.
+        self.features = sorted(by_name.values(), key=lambda feature: feature.expensive)
+
+    def watch(self, *features: Feature) -> Product:
+        """Return the same target, whose draws record these features as well."""
+        return Product(self.base, self.factors, (*self.watched, *features))
+
+    def __mul__(self, factor: Any) -> Product:
+        if isinstance(factor, Feature):
+            factor = Pointwise(factor)
+        if not hasattr(factor, "log_factor"):
+            return NotImplemented
+        return Product(self.base, (*self.factors, factor), self.watched)
+
+    def log_score(self, items: Items) -> Array:
+        """Return log P(x) = log a(x) + log b(x)."""
+        return self.scores(items).log_p
+
+    def scores(
+        self, items: Items, log_base: Array | None = None, batch_size: int | None = None
+    ) -> Scores:
+        """Score the factors, then the base on what is left.
+
+        Parameters
+        ----------
+        items : column of items
+        log_base : array, optional
+            log a(x) where it is known, as it is when the items were drawn from the base.
+        batch_size : int, optional
+            How many items the base scores at once.
+        """
+        items = as_items(items)
+        n = len(items)
+        log_b, columns = np.zeros(n), {}
+        for feature in self.features:
+            possible = log_b > -np.inf
+            if feature.expensive and not possible.all():
+                column = np.full(n, np.nan)
+                column[possible] = feature(take(items, np.flatnonzero(possible)))
+            else:
+                column = feature(items)
+            columns[feature.name] = column
+            for factor in self.factors:
+                if factor.feature is feature:
+                    log_b[possible] += factor.log_factor(column[possible])
+        left = np.flatnonzero(log_b > -np.inf)
+        if log_base is not None:
+            return Scores(
+                np.where(log_b > -np.inf, log_base + log_b, -np.inf), log_base, columns, n
+            )
+        scored = np.full(n, np.nan)
+        step = max(batch_size or len(left), 1)
+        for start in range(0, len(left), step):
+            at = left[start : start + step]
+            part = take(items, at)
+            scored[at] = check_log_scores(
+                self.base.log_prob(part), part, name_of(self.base), "log a"
+            )
+        log_p = np.full(n, -np.inf)
+        log_p[left] = scored[left] + log_b[left]
+        return Scores(log_p, scored, columns, n - len(left))
+
+    def __repr__(self) -> str:
+        return " * ".join([repr(self.base), *(str(factor) for factor in self.factors)])
+
+
+def multiply(base: Any, factor: Factor) -> Product:
+    """Return base * factor, the base being a product already or not."""
+    if isinstance(base, Product):
+        return base * factor
+    return Product(base, (factor,))

@@ -1,0 +1,161 @@
+"""Texts of a fixed length, differentiable by their tokens, for `Gibbs` (appendix G.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from quasir.core.arguments import check_count
+from quasir.core.types import Array, Items
+from quasir.errors import InputError, ScoreError
+from quasir.text.batch_halving import with_less_memory
+from quasir.text.causal import CausalLM
+from quasir.text.texts import Texts
+from quasir.text.tokenizers import as_texts
+
+__all__ = ["DifferentiableText"]
+
+ROWS = 64
+"""Texts differentiated at once, unless memory runs out."""
+
+
+class DifferentiableText:
+    """P(x) = a(x) b(x) on texts of n tokens, b being differentiable by the tokens' embeddings.
+
+    Parameters
+    ----------
+    base : CausalLM
+        a(x).
+    log_factor : callable
+        log b(x): from the embeddings of a batch of texts, a tensor (texts, n, width), to a tensor
+        of one number a text, by differentiable operations.
+    length : int
+        n, at most the base's ``max_tokens``. The law is that of p given this length; texts of
+        another have P(x) = 0.
+
+    Notes
+    -----
+    With x_m a one-hot row and e_m = x_m E its embedding, log a(x) is the sum of
+    <x_m, log a(. | e_1..e_{m-1})>, so x_m counts twice: as what is predicted at m, where its
+    gradient is log a(. | e_<m) itself, and as what later predictions are given, where it comes
+    through e_m, as that of log b does: E times the gradient by e_m. This is the construction that
+    the paper sketches, for log P where it has P, and the sum of both parts. The end token is
+    never proposed.
+
+    Examples
+    --------
+    A text whose embeddings lie in some direction::
+
+        target = qr.text.DifferentiableText(lm, lambda e: (e.mean(dim=1) @ direction), length=10)
+        qr.Gibbs(target, lm, site_first=True, chains=32).sample(1000, seed=0)
+    """
+
+    def __init__(self, base: CausalLM, log_factor: Callable[[Tensor], Tensor], length: int) -> None:
+        check_count("length", length)
+        if length > base.max_tokens:
+            raise InputError(
+                f"length is {length}, but the base has max_tokens = {base.max_tokens}: no text of "
+                "it is so long."
+            )
+        if base.end is None and length < base.max_tokens:
+            raise InputError(
+                f"length is {length}, but the base has no end token: all its texts have "
+                f"{base.max_tokens} tokens."
+            )
+        if base.warp.truncates:
+            raise InputError(
+                "the base draws by top-k or top-p, which cut tokens off by a step that has no "
+                "gradient: use a base without."
+            )
+        self.base, self.log_factor, self.size = base, log_factor, length
+        self._embedding = base.model.get_input_embeddings()
+        self.categories = int(self._embedding.weight.shape[0])
+        self._rows = ROWS
+
+    def encode(self, items: Items) -> list[tuple[int, ...]]:
+        """Return items as rows of token ids."""
+        texts = as_texts(items, self.base.tokenizer)
+        return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+
+    def decode(self, states: NDArray[np.int64]) -> Texts:
+        """Return rows of token ids as texts."""
+        lengths = np.full(len(states), self.size)
+        return Texts.from_rows(states.astype(np.int32), lengths, self.base.tokenizer)
+
+    @torch.inference_mode()
+    def log_score(self, items: Items) -> Array:
+        """Return log P(x) of each text; -inf for those of another length."""
+        texts = as_texts(items, self.base.tokenizer)
+        fitting = np.flatnonzero(texts.lengths == self.size)
+        log_p = np.full(len(texts), -np.inf)
+        if len(fitting):
+            kept = texts.take(fitting)
+            states = kept.ids.reshape(-1, self.size).astype(np.int64)
+            ids = torch.from_numpy(states).to(self.base.device)
+            log_b = with_less_memory(self, lambda rows: self._log_b(ids, rows))
+            log_p[fitting] = self.base.log_prob(kept) + log_b
+        return log_p
+
+    def _log_b(self, ids: Tensor, rows: int) -> Array:
+        parts = []
+        for start in range(0, len(ids), rows):
+            parts.append(self._factor(self._embedding(ids[start : start + rows])))
+        joined: Array = torch.cat(parts).double().cpu().numpy()
+        return joined
+
+    def _factor(self, embeddings: Tensor) -> Tensor:
+        log_b = self.log_factor(embeddings)
+        if not isinstance(log_b, Tensor) or log_b.shape != embeddings.shape[:1]:
+            raise ScoreError(
+                f"log_factor gave {getattr(log_b, 'shape', type(log_b).__name__)} for "
+                f"{len(embeddings)} texts: it must give a tensor of one number for each."
+            )
+        return log_b
+
+    def grad(self, states: NDArray[np.int64]) -> Array:
+        """Return the gradient of log P by the one-hot tokens: (texts, n, vocabulary)."""
+        return with_less_memory(self, lambda rows: self._grad(states, None, rows))
+
+    def grad_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
+        """Return the gradient by one token of each text: (texts, vocabulary)."""
+        return with_less_memory(self, lambda rows: self._grad(states, sites, rows))
+
+    def _grad(self, states: NDArray[np.int64], sites: NDArray[np.int64] | None, rows: int) -> Array:
+        parts = []
+        for start in range(0, len(states), rows):
+            ids = torch.from_numpy(states[start : start + rows]).to(self.base.device)
+            predicted, by_embedding = self._both_parts(ids)
+            if sites is not None:
+                at = torch.from_numpy(sites[start : start + rows]).to(self.base.device)
+                each = torch.arange(len(ids), device=self.base.device)
+                predicted, by_embedding = predicted[each, at], by_embedding[each, at]
+            gradient = predicted + by_embedding @ self._embedding.weight.detach().T
+            if self.base.end is not None:
+                gradient[..., self.base.end] = -torch.inf
+            parts.append(gradient.double().cpu().numpy())
+        return np.concatenate(parts)
+
+    def _both_parts(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log a(. | what comes before) at each token, and the gradient by embeddings."""
+        with torch.enable_grad():
+            own = self._embedding(ids).detach().requires_grad_(True)
+            prefix: Any = torch.tensor(self.base.prefix, device=ids.device)
+            before = self._embedding(prefix).detach().expand(len(ids), -1, -1)
+            logits = self.base.model(
+                inputs_embeds=torch.cat([before, own], dim=1), use_cache=False
+            ).logits[:, len(prefix) - 1 :]
+            log_probs = self.base.warp(logits).log_softmax(dim=-1)
+            log_a = log_probs[:, : self.size].gather(2, ids[..., None]).sum()
+            if self.size < self.base.max_tokens:
+                log_a = log_a + log_probs[:, self.size, self.base.end].sum()
+            # Texts do not meet in a batch, so the gradient of the sum is that of each.
+            (by_embedding,) = torch.autograd.grad(log_a + self._factor(own).sum(), own)
+        return log_probs[:, : self.size].detach(), by_embedding
+
+    def __repr__(self) -> str:
+        return f"DifferentiableText({self.base!r}, length={self.size})"
