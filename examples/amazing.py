@@ -81,7 +81,7 @@ def main():
         for rate in RATES:
             try:
                 cert = curve.at(acceptance_rate=rate)
-            except qr.Unreachable as error:
+            except qr.UnreachableError as error:
                 print(f"at acceptance rate {rate:g}: {error}")
                 continue
             print(f"at acceptance rate {rate:g}: TVD {cert.tvd}")

@@ -6,7 +6,7 @@ import numpy as np
 
 import quasir as qr
 from quasir.samplers.edits import MASK, Edit, log_directions, positions
-from quasir.samplers.local_chains import log_acceptance
+from quasir.samplers.local_chains import log_metropolis
 
 
 class TableEditor:
@@ -88,7 +88,7 @@ def matrix_of(sampler, sequences, weights, directions=log_directions):
             y = place[edit.applied(tokens, token)]
             forward, backward = directions(tokens, edit, token, row, sampler.limits)
             if y != x:
-                accept = log_acceptance(log_p[x], log_p[y], forward, backward)
+                accept = log_metropolis(log_p[x], log_p[y], forward, backward)
                 matrix[x, y] += np.exp(true + accept)
         np.testing.assert_allclose(proposed, 1, atol=1e-12)
     matrix[np.diag_indices(len(sequences))] += 1 - matrix.sum(axis=1)

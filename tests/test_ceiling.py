@@ -126,13 +126,13 @@ def test_the_exact_target_can_be_asked_for():
     seen = DRAWS.take(np.flatnonzero(DRAWS.log_ratio < DRAWS.log_ceiling - 0.5))
     assert qr.tradeoff(seen).at(kl=0).log_beta == DRAWS.log_ceiling
     alone = Draws(log_p=seen.log_p, log_q=seen.log_q, log_u=seen.log_u)
-    with pytest.raises(qr.Unreachable):
+    with pytest.raises(qr.UnreachableError):
         qr.tradeoff(alone).at(kl=0)
     # A small distance that these draws cannot vouch for is told to be had so.
     exactly = "At beta = 40.17, which no ratio exceeds, the samples are exactly the target's"
-    with pytest.raises(qr.Unreachable, match=exactly):
+    with pytest.raises(qr.UnreachableError, match=exactly):
         qr.tradeoff(seen).at(tvd=1e-6)
-    with pytest.raises(qr.Unreachable, match="fewer than 10 of"):
+    with pytest.raises(qr.UnreachableError, match="fewer than 10 of"):
         qr.tradeoff(alone).at(tvd=1e-6)
     # Where the draws can vouch for a smaller beta, that is cheaper.
     assert qr.tradeoff(DRAWS).at(tvd=0.2).log_beta < DRAWS.log_ceiling - 0.5

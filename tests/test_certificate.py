@@ -75,7 +75,7 @@ def test_no_draw_is_possible():
     assert math.isnan(cert.tvd.value)
     assert curve.proposal.moments["f"].value == 0.5
     assert "unknown" in str(curve)
-    with pytest.raises(qr.Unreachable, match="None of the"):
+    with pytest.raises(qr.UnreachableError, match="None of the"):
         curve.at(tvd=0.1)
     json.dumps(cert.to_dict(), allow_nan=False)
 
@@ -115,16 +115,16 @@ def test_at_finds_the_cheapest_beta(wish, wanted):
 
 
 def test_at_where_it_cannot_be_promised():
-    with pytest.raises(qr.Unreachable) as error:
+    with pytest.raises(qr.UnreachableError) as error:
         CURVE.at(tvd=1e-9)
     message = str(error.value)
     assert "best these draws can vouch for is" in message
     assert "draws would show it" in message
     assert error.value.best.tvd.value > 1e-9
     half = curve_of(np.where(np.arange(1000) % 2, -np.inf, 0.0))
-    with pytest.raises(qr.Unreachable, match=r"only 500 of 1,000 draws \(0.5\)"):
+    with pytest.raises(qr.UnreachableError, match=r"only 500 of 1,000 draws \(0.5\)"):
         half.at(acceptance_rate=0.9)
-    with pytest.raises(qr.Unreachable, match="only 3 of 3 draws"):
+    with pytest.raises(qr.UnreachableError, match="only 3 of 3 draws"):
         curve_of([0.0, 0.5, 1.0]).at(tvd=1e-3)
 
 

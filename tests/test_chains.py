@@ -325,7 +325,7 @@ def test_qrs_replays_stored_draws():
     a, b = sampler.replay(draws, 300), sampler.sample(300, seed=4)
     np.testing.assert_array_equal(a.items, b.items)
     assert a.proposals == b.proposals
-    with pytest.raises(qr.RatioExceeded):
+    with pytest.raises(qr.RatioExceededError):
         qr.RS(TARGET, PROPOSAL, beta=2).replay(draws)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.samplers import Gibbs
+from quasir.samplers import GibbsWithGradients
 from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 
 TARGET = Ising(grid(3, 3, 0.4), 0.1)
@@ -13,7 +13,7 @@ TARGET = Ising(grid(3, 3, 0.4), 0.1)
 @pytest.mark.parametrize("site_first", [False, True])
 @pytest.mark.parametrize("schedule", [{"chains": 7, "burn_in": 5, "thin": 3}, {"reset": 20}])
 def test_how_many_run_at_once_changes_nothing(schedule, site_first):
-    sampler = Gibbs(TARGET, site_first=site_first, **schedule)
+    sampler = GibbsWithGradients(TARGET, site_first=site_first, **schedule)
     one, many = (sampler.sample(30, seed=3, batch_size=size) for size in (1, None))
     np.testing.assert_array_equal(one.items, many.items)
     np.testing.assert_allclose(many.log_p, TARGET.log_score(many.items), rtol=1e-12)
@@ -22,7 +22,7 @@ def test_how_many_run_at_once_changes_nothing(schedule, site_first):
 
 
 def test_a_step_changes_one_site_at_most():
-    chain = Gibbs(Potts(grid(2, 3, 0.5), 4)).sample(300, seed=0)
+    chain = GibbsWithGradients(Potts(grid(2, 3, 0.5), 4)).sample(300, seed=0)
     changes = (chain.items[1:] != chain.items[:-1]).sum(axis=1)
     assert set(changes.tolist()) == {0, 1}
     assert chain.distance.startswith("unknown: ")
@@ -31,8 +31,8 @@ def test_a_step_changes_one_site_at_most():
 
 def test_informed_moves_are_accepted_more_often():
     strong = Ising(grid(4, 4, 0.6))
-    informed = Gibbs(strong, chains=20, burn_in=50).sample(2000, seed=0)
-    blind = Gibbs(strong, chains=20, burn_in=50, site_first=True).sample(2000, seed=0)
+    informed = GibbsWithGradients(strong, chains=20, burn_in=50).sample(2000, seed=0)
+    blind = GibbsWithGradients(strong, chains=20, burn_in=50, site_first=True).sample(2000, seed=0)
     assert informed.move_rate > 1.5 * blind.move_rate
 
 
@@ -41,7 +41,7 @@ def test_a_site_of_two_values_may_have_either_gradient():
     bits = Ising(np.zeros((3, 3)), field)
     # The same law as one-hot rows: value 0 weighs -h, value 1 weighs h.
     hot = Potts(np.zeros((3, 3)), 2, np.stack([-field, field], axis=1))
-    a, b = Gibbs(bits).sample(200, seed=1), Gibbs(hot).sample(200, seed=1)
+    a, b = GibbsWithGradients(bits).sample(200, seed=1), GibbsWithGradients(hot).sample(200, seed=1)
     np.testing.assert_array_equal(a.items, b.items)
 
 
@@ -60,20 +60,20 @@ def test_lattice_models_are_targets_of_other_samplers():
 
 def test_chains_start_at_the_draws_of_the_proposal():
     draws = qr.draw(TARGET, UniformStates(9), 40, seed=2)
-    samples = Gibbs(TARGET, reset=1).sample(40, seed=2)
+    samples = GibbsWithGradients(TARGET, reset=1).sample(40, seed=2)
     np.testing.assert_array_equal(samples.items, draws.items)
     assert samples.proposals == 40
     ones = qr.Table({(1,) * 9: 1.0})
-    samples = Gibbs(TARGET, ones, reset=1).sample(3, seed=0)
+    samples = GibbsWithGradients(TARGET, ones, reset=1).sample(3, seed=0)
     assert samples.items.tolist() == [[1] * 9] * 3
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Gibbs(lambda x: x), "grad"),
-        (lambda: Gibbs(TARGET, chains=0), "chains"),
-        (lambda: Gibbs(Potts(grid(1, 2), 1)), "nothing to change"),
+        (lambda: GibbsWithGradients(lambda x: x), "grad"),
+        (lambda: GibbsWithGradients(TARGET, chains=0), "chains"),
+        (lambda: GibbsWithGradients(Potts(grid(1, 2), 1)), "nothing to change"),
         (lambda: Ising([[0, 1], [0, 0]]), "symmetric"),
         (lambda: Ising([[1.0]]), "diagonal"),
         (lambda: Potts(grid(1, 2), 3, np.zeros(5)), "field has shape"),
@@ -94,7 +94,7 @@ def test_a_gradient_that_is_none_is_refused(wrong):
             return np.full((*states.shape, 2), wrong)
 
     with pytest.raises(qr.ScoreError, match="not finite"):
-        Gibbs(Broken(grid(1, 3))).sample(1, seed=0)
+        GibbsWithGradients(Broken(grid(1, 3))).sample(1, seed=0)
 
 
 def test_a_gradient_of_the_wrong_shape_is_refused():
@@ -103,4 +103,4 @@ def test_a_gradient_of_the_wrong_shape_is_refused():
             return np.zeros(states.shape)
 
     with pytest.raises(qr.ScoreError, match=r"where \(1, 3, 3\) is needed"):
-        Gibbs(Broken(grid(1, 3), 3)).sample(1, seed=0)
+        GibbsWithGradients(Broken(grid(1, 3), 3)).sample(1, seed=0)

@@ -6,6 +6,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.core.streams import BLOCK
+from quasir.samplers.incremental_qrs import BestDraws
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -124,7 +125,7 @@ def test_a_hopeless_search_is_told_of():
 
 
 def test_rejection_sampling_refuses_a_bound_that_does_not_hold():
-    with pytest.raises(qr.RatioExceeded) as error:
+    with pytest.raises(qr.RatioExceededError) as error:
         qr.RS(TARGET, PROPOSAL, beta=2).sample(1000, seed=0)
     assert "above beta = 2" in str(error.value)
     drawn = qr.draw(TARGET, PROPOSAL, BLOCK, seed=0)
@@ -174,13 +175,13 @@ def test_incremental_goes_on_where_the_rate_is_out_of_reach():
 
 
 def test_incremental_holds_no_more_than_twice_n():
-    from quasir.samplers.incremental_qrs import _Best
-
-    best = _Best(11)
+    sampler = qr.IncrementalQRS(TARGET, PROPOSAL, acceptance_rate=1e-4)
+    best = BestDraws(sampler, 10, enough=100_000)
     for start in range(20):
-        best.add(qr.draw(TARGET, PROPOSAL, 5000, seed=start), None)
-        assert len(best) <= 22
-    assert best.proposals == 100_000
+        best.add(qr.draw(TARGET, PROPOSAL, 5000, seed=start))
+        assert best.held <= 22
+    assert best.seen == 100_000
+    assert len(best.result()) == 10
 
 
 def test_incremental_beyond_every_ratio_says_so():

@@ -86,7 +86,7 @@ def rate_at(curve: qr.Curve, tvd: float) -> qr.Estimate | None:
     """Return the acceptance rate at a TVD, or None where the draws cannot vouch for one."""
     try:
         return curve.at(tvd=tvd).acceptance_rate
-    except qr.Unreachable as error:
+    except qr.UnreachableError as error:
         print(error, file=sys.stderr)
         return None
 

@@ -7,17 +7,17 @@ from typing import Any
 __all__ = [
     "BudgetExceeded",
     "FeatureError",
-    "Infeasible",
+    "InfeasibleError",
     "InputError",
     "QuasirError",
     "QuasirWarning",
-    "RatioExceeded",
+    "RatioExceededError",
     "RecipeError",
     "ScoreError",
     "StoreError",
     "TuningError",
-    "Unreachable",
-    "WorkFailed",
+    "UnreachableError",
+    "WorkFailedError",
 ]
 
 
@@ -33,11 +33,11 @@ class ScoreError(QuasirError, ValueError):
     """A target or a proposal gave scores that no distribution can have."""
 
 
-class RatioExceeded(QuasirError):
+class RatioExceededError(QuasirError):
     """Rejection sampling met an item whose ratio P(x)/q(x) is above beta."""
 
 
-class Unreachable(QuasirError):
+class UnreachableError(QuasirError):
     """No beta that these draws can vouch for meets the wish.
 
     Attributes
@@ -73,7 +73,7 @@ class FeatureError(QuasirError, ValueError):
     """A feature's function failed, or gave what no feature can be; the message names it."""
 
 
-class Infeasible(QuasirError):
+class InfeasibleError(QuasirError):
     """A wish that no target can meet, or that too few draws stand behind."""
 
 
@@ -109,7 +109,7 @@ class TuningError(QuasirError):
         self.tuned = tuned
 
 
-class WorkFailed(QuasirError):
+class WorkFailedError(QuasirError):
     """A piece of work that failed again and again for the same reason; the others are kept.
 
     Attributes

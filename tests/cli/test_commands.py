@@ -134,7 +134,7 @@ def test_a_budget_of_draws(tmp_path):
     _, err = quasir(
         "sample", tmp_path / "run", "-n", 3000, "--beta", 1, "--max-draws", 2000, code=1
     )
-    assert "2,000 draws hold" in err
+    assert "2,000 draws gave" in err
 
 
 def test_a_wish_out_of_reach_is_an_error_with_what_can_be_had(letters):

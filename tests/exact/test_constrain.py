@@ -161,20 +161,20 @@ FLAT = column("flat", np.full(SIZE, 3.0))
     ],
 )
 def test_infeasible_wishes(wishes, message):
-    with pytest.raises(qr.Infeasible) as error:
+    with pytest.raises(qr.InfeasibleError) as error:
         qr.constrain(BASE, wishes, n=20_000, seed=0)
     assert message in str(error.value)
 
 
 def test_a_contradiction_is_explained():
-    with pytest.raises(qr.Infeasible) as error:
+    with pytest.raises(qr.InfeasibleError) as error:
         qr.constrain(BASE, {X: 0.4, SUB: 0.6}, n=20_000, seed=0)
     assert "sub" in str(error.value)
     assert "the wish needs a mean of 0.2, which is past that edge" in str(error.value)
 
 
 def test_too_few_draws_to_trust_lambda():
-    with pytest.raises(qr.Infeasible, match=r"About [\d,]+ more draws are needed"):
+    with pytest.raises(qr.InfeasibleError, match=r"About [\d,]+ more draws are needed"):
         qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=200, seed=0)
     # A pointwise wish alone has nothing to fit.
     assert qr.constrain(BASE, {X: 1.0}, n=50, seed=0).coefficients == {}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from quasir.samplers import RWMH, Gibbs
+from quasir.samplers import RWMH, GibbsWithGradients
 from quasir.samplers.edits import Limits, log_directions, positions
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
-from quasir.samplers.independent_chain import chain_states, log_move
-from quasir.samplers.local_chains import log_acceptance
+from quasir.samplers.independent_chain import chain_states
+from quasir.samplers.local_chains import log_metropolis
 from quasir.samplers.rejection_control import log_control_weight
 from quasir.samplers.sir import resampling_law
 from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
@@ -21,6 +21,11 @@ from tests.sequences import (
 )
 
 TOLERANCE = 1e-10
+
+
+def log_move(log_w_from, log_w_to):
+    """Return log min(1, w(x')/w(x)): line 4 of Algorithm 3."""
+    return np.minimum(0.0, log_w_to - log_w_from)
 
 
 def completed(moves):
@@ -261,7 +266,7 @@ def test_a_step_of_rwmh_is_a_move_of_the_matrix(boost):
                 continue
             y = edit.applied(x, token)
             accept = np.exp(
-                log_acceptance(
+                log_metropolis(
                     log_p[place[x]],
                     log_p[place[y]],
                     *log_directions(x, edit, token, row, sampler.limits),
@@ -318,7 +323,7 @@ def informed(sampler, states, log_p, log_back=None):
                 other[i] = value
                 y = place[tuple(other.tolist())]
                 back = moves[y, i, state[i]] if log_back is None else log_back(moves, x, y, i)
-                accept = log_acceptance(log_p[x], log_p[y], moves[x, i, value], back)
+                accept = log_metropolis(log_p[x], log_p[y], moves[x, i, value], back)
                 matrix[x, y] += np.exp(moves[x, i, value] + accept)
     return completed(matrix)
 
@@ -329,7 +334,7 @@ def test_gibbs_with_gradients_keeps_p(name, site_first):
     target = lattices()[name]
     states = UniformStates(target.size, target.categories).support
     log_p = target.log_score(states)
-    sampler = Gibbs(target, site_first=site_first)
+    sampler = GibbsWithGradients(target, site_first=site_first)
     assert drift(informed(sampler, states, log_p), np.exp(log_p)) < TOLERANCE
 
     def no_way_back(moves, x, y, i):
@@ -347,14 +352,14 @@ def test_gibbs_keeps_p_even_by_a_wrong_gradient(name):
     log_p = target.log_score(states)
     right = target.grad
     target.grad = lambda states: -1.3 * right(states)
-    assert drift(informed(Gibbs(target), states, log_p), np.exp(log_p)) < TOLERANCE
+    assert drift(informed(GibbsWithGradients(target), states, log_p), np.exp(log_p)) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", ["Ising", "Potts"])
 def test_the_guess_is_exact_where_sites_meet_in_pairs(name):
     target = lattices()[name]
     states = UniformStates(target.size, target.categories).support
-    log_p, gradient = target.log_score(states), Gibbs(target).gradient(states)
+    log_p, gradient = target.log_score(states), GibbsWithGradients(target).gradient(states)
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
     for x, state in enumerate(states):
         for i in range(target.size):
@@ -394,7 +399,7 @@ def test_gradients_are_those_of_log_p(name):
 def test_a_step_of_gibbs_is_a_move_of_the_matrix(site_first):
     target = lattices()["RBM"]
     states = UniformStates(4, 2).support
-    log_p, sampler = target.log_score(states), Gibbs(target, site_first=site_first)
+    log_p, sampler = target.log_score(states), GibbsWithGradients(target, site_first=site_first)
     gradient = sampler.gradient(states)
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
     for x, state in enumerate(states):
@@ -413,7 +418,7 @@ def test_a_step_of_gibbs_is_a_move_of_the_matrix(site_first):
                 backward = log_moves(states[[y]], gradient[[y]])[0, i, state[i]]
                 at = 2 * i + value
                 u = [(below[at] + below[at + 1]) / 2, 0.0]
-            accept = np.exp(log_acceptance(log_p[x], log_p[y], forward, backward))
+            accept = np.exp(log_metropolis(log_p[x], log_p[y], forward, backward))
             for u_accept in (accept * (1 - 1e-9), accept * (1 + 1e-9)):
                 if u_accept >= 1:
                     continue

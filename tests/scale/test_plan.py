@@ -101,7 +101,7 @@ def test_what_the_pilot_cannot_know_is_said(tmp_path, pilot):
     doubts = " ".join(plan(Store.open(tmp_path / "heavy"), {"beta": 20.0}, se=1e-3).doubts)
     assert "above 0.5" in doubts
     assert "Draw some 10,000" in doubts
-    with pytest.raises(qr.Unreachable, match="draws would show it"):
+    with pytest.raises(qr.UnreachableError, match="draws would show it"):
         plan(pilot, {"tvd": 1e-7}, se=1e-8)
     with pytest.raises(qr.InputError, match="cannot tell"):
         plan(pilot, {"beta": 1000.0}, se=1e-3)

@@ -200,9 +200,9 @@ def test_wishes_are_met_at_the_nearest_edge():
     assert abs(moved - np.log(2)) <= width / 2
     assert curve.at(log_beta=moved).log_beta == moved == round(moved / width) * width
     for wish in ({"tvd": 1e-9}, {"acceptance_rate": 0.99}):
-        with pytest.raises(qr.Unreachable) as ours:
+        with pytest.raises(qr.UnreachableError) as ours:
             curve.at(**wish)
-        with pytest.raises(qr.Unreachable) as theirs:
+        with pytest.raises(qr.UnreachableError) as theirs:
             whole.at(**wish)
         assert ours.value.best.log_beta == pytest.approx(theirs.value.best.log_beta, abs=width)
 

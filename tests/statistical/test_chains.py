@@ -10,7 +10,7 @@ from quasir.samplers import (
     RWMH,
     SIR,
     EmpiricalSupremum,
-    Gibbs,
+    GibbsWithGradients,
     RejectionChain,
     RejectionControl,
 )
@@ -191,7 +191,7 @@ COLOURS = Potts(grid(1, 3, 0.8), 3, np.random.default_rng(6).normal(size=(3, 3))
 @pytest.mark.parametrize("site_first", [False, True])
 @pytest.mark.parametrize("target", [MACHINE, COLOURS], ids=["RBM", "Potts"])
 def test_gibbs_follows_p_in_the_long_run(target, site_first):
-    sampler = Gibbs(target, site_first=site_first, burn_in=60, thin=20, chains=250)
+    sampler = GibbsWithGradients(target, site_first=site_first, burn_in=60, thin=20, chains=250)
     chain = sampler.sample(5_000, seed=1)
     states = UniformStates(target.size, target.categories).support
     names = [tuple(x) for x in states.tolist()]
@@ -207,7 +207,7 @@ def test_gibbs_with_the_wrong_ratio_fails(monkeypatch):
         return np.minimum(0.0, log_p_to - log_p_from)
 
     monkeypatch.setattr("quasir.samplers.gibbs_with_gradients.log_acceptance", symmetric)
-    chain = Gibbs(MACHINE, burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
+    chain = GibbsWithGradients(MACHINE, burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
     states = UniformStates(4, 2).support
     names = [tuple(x) for x in states.tolist()]
     drawn = [tuple(x) for x in chain.items.tolist()]

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.samplers import Gibbs
+from quasir.samplers import GibbsWithGradients
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
-from quasir.samplers.local_chains import log_acceptance
+from quasir.samplers.local_chains import log_metropolis
 from tests.statistical.goodness import fits
 from tests.text.tiny import gpt2, llama, tokenizer
 
@@ -70,7 +70,10 @@ def test_the_gradient_is_that_by_one_hot_rows(kind, length, limit, settings):
 @pytest.mark.parametrize("kind", MODELS)
 def test_p_is_stationary(kind, site_first):
     target = target_of(kind)
-    sampler, states = Gibbs(target, target.base, site_first=site_first), states_of(target)
+    sampler, states = (
+        GibbsWithGradients(target, target.base, site_first=site_first),
+        states_of(target),
+    )
     matrix, p = matrix_and_law(sampler, states)
     # The network's float32 answers are the same in both directions to about 1e-7.
     assert np.abs(p @ matrix - p).max() < 1e-6
@@ -97,7 +100,7 @@ def matrix_and_law(sampler, states, right=True):
             other[i] = value
             y = place[tuple(other)]
             back = moves[y, i, state[i]] if right else moves[x, i, value]
-            accept = log_acceptance(log_p[x], log_p[y], moves[x, i, value], back)
+            accept = log_metropolis(log_p[x], log_p[y], moves[x, i, value], back)
             matrix[x, y] += np.exp(moves[x, i, value] + accept)
     matrix[np.diag_indices(len(states))] = 1 - matrix.sum(axis=1)
     return matrix, p
@@ -106,7 +109,7 @@ def matrix_and_law(sampler, states, right=True):
 @pytest.mark.parametrize("site_first", [False, True])
 def test_the_chain_follows_the_law_of_its_length(site_first):
     target = target_of()
-    sampler = Gibbs(target, target.base, site_first=site_first, reset=5)
+    sampler = GibbsWithGradients(target, target.base, site_first=site_first, reset=5)
     samples = sampler.sample(2_000, seed=0)
     states = states_of(target)
     matrix, _ = matrix_and_law(sampler, states)
@@ -129,7 +132,7 @@ def test_texts_of_another_length_are_impossible():
 
 def test_how_many_run_at_once_changes_nothing():
     target = target_of()
-    sampler = Gibbs(target, target.base, chains=6, thin=3)
+    sampler = GibbsWithGradients(target, target.base, chains=6, thin=3)
     one, many = (sampler.sample(30, seed=1, batch_size=size) for size in (1, 6))
     assert list(one.items) == list(many.items)
 

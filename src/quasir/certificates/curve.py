@@ -22,7 +22,7 @@ from quasir.certificates.table import curve_html, curve_text
 from quasir.core.arguments import as_log_beta, as_rate, number
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
-from quasir.errors import InputError, Unreachable
+from quasir.errors import InputError, UnreachableError
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.tail import Tail
 
@@ -147,7 +147,7 @@ class Curve:
 
         Raises
         ------
-        Unreachable
+        UnreachableError
             Where no beta that the draws can vouch for meets the wish.
         """
         wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
@@ -161,7 +161,7 @@ class Curve:
         name, wish = next(iter(given.items()))
         wanted = as_rate(wish) if name == "acceptance_rate" else _as_distance(name, wish)
         if not self.n_possible:
-            raise Unreachable(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
+            raise UnreachableError(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
         ratios = self._evaluator.ratios
         if name == "acceptance_rate":
             found = largest_accepting(ratios, wanted)
@@ -182,19 +182,19 @@ class Curve:
         level = self._evaluator.ratios.snap(np.array([log_beta]))
         return self._evaluator.certificate(self._evaluator.points(level))
 
-    def _unreachable(self, name: str, wanted: float) -> Unreachable:
+    def _unreachable(self, name: str, wanted: float) -> UnreachableError:
         ratios, possible = self._evaluator.ratios, self.n_possible
         advice = "Use a proposal closer to the target, or ask for what can be vouched for."
         if name == "acceptance_rate":
             best = self.projection
-            return Unreachable(
+            return UnreachableError(
                 f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {self.n:,} "
                 f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
                 f"beta -> 0. {advice}",
                 best,
             )
         if possible < ENOUGH_ABOVE:
-            return Unreachable(
+            return UnreachableError(
                 f"{name} = {wanted:g} cannot be promised: only {possible} of {self.n:,} draws "
                 f"have P(x) > 0. Draw more. {advice}",
                 self._at(ratios.level(0)),
@@ -208,7 +208,7 @@ class Curve:
                 f" At beta = {level_text(self._ceiling)}, which no ratio exceeds, the samples are "
                 f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
             )
-        return Unreachable(
+        return UnreachableError(
             f"{name} = {wanted:g} cannot be promised: it needs a beta above which fewer than "
             f"{ENOUGH_ABOVE} of {self.n:,} draws lie. The best these draws can vouch for is "
             f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "

@@ -10,11 +10,13 @@ import numpy as np
 from quasir.compare.measures import Measured, measure
 from quasir.compare.methods import Cost
 from quasir.core.items import TokenTexts, take
+from quasir.core.optional import offered
 from quasir.core.progress import Report
 from quasir.core.types import Items, Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.metrics import perplexity
+from quasir.proposals.mixture import Mixture
 from quasir.samplers import RWMH
 from quasir.samplers.rwmh import Editor
 from quasir.targets.product import Product
@@ -128,9 +130,9 @@ def _texts(items: Items, proposal: Any) -> Items:
         return items
     from quasir.text import Texts
 
-    while hasattr(proposal, "components"):
+    while isinstance(proposal, Mixture):
         proposal = proposal.components[0]
-    tokenizer = getattr(proposal, "tokenizer", None)
+    tokenizer = offered(proposal, "tokenizer")
     if tokenizer is None:
         return items.strings
     return Texts(items.ids, items.offsets, tokenizer)

@@ -18,7 +18,7 @@ from quasir.core.streams import Purpose, derived_seed, root_seed
 from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
-from quasir.errors import Infeasible, InputError
+from quasir.errors import InfeasibleError, InputError
 from quasir.estimation.estimate import Z95, Estimate
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.feature import Feature
@@ -122,7 +122,7 @@ def constrain(
 
     Raises
     ------
-    Infeasible
+    InfeasibleError
         Where the wishes cannot be met, contradict each other, or have too few draws behind them.
 
     Examples
@@ -157,7 +157,7 @@ def constrain(
             tilted.append(feature)
     if not possible.any():
         names = ", ".join(repr(f.name) for f in wanted if f not in tilted)
-        raise Infeasible(
+        raise InfeasibleError(
             f"{names} hold together for none of {len(draws):,} draws: they may contradict each "
             "other, or need draws from a proposal that meets them more often (proposal=...)."
         )

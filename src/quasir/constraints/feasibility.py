@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from quasir.constraints.dual import separating_direction
 from quasir.core.types import Array
-from quasir.errors import Infeasible
+from quasir.errors import InfeasibleError
 from quasir.targets.feature import Feature
 
 __all__ = ["contradiction", "must_be_enough", "must_be_inside", "must_fire"]
@@ -23,7 +23,7 @@ def must_fire(feature: Feature, wish: float, asked: NDArray[np.bool_]) -> None:
     if not asked.any():
         what = "fired for none" if wish == 1.0 else "fired for all"
         limit = -math.expm1(math.log(0.025) / len(asked))
-        raise Infeasible(
+        raise InfeasibleError(
             f"feature {feature.name!r} {what} of {len(asked):,} draws, so a moment of {wish:g} has "
             f"nothing to stand on: what it needs has a probability below {limit:.2g} (97.5 %). "
             "Draw more (n=...), or draw from a proposal that meets it more often (proposal=...)."
@@ -37,32 +37,32 @@ def must_be_inside(feature: Feature, wish: float, column: Array, boolean: bool, 
         return
     where = f"{len(column):,} of {n:,} draws that are possible"
     if boolean and not 0 <= wish <= 1:
-        raise Infeasible(
+        raise InfeasibleError(
             f"feature {feature.name!r} is boolean: its moment is between 0 and 1, not {wish:g}."
         )
     if boolean and low == high:
-        raise Infeasible(
+        raise InfeasibleError(
             f"feature {feature.name!r} {'always' if low else 'never'} fires in the {where}: a "
             f"moment of {wish:g} cannot be had by weighting them. Draw more, or draw from a "
             "proposal that shows both (proposal=...)."
         )
     if low == high:
-        raise Infeasible(
+        raise InfeasibleError(
             f"feature {feature.name!r} is {low:g} in all of the {where}: "
             f"its mean cannot be {wish:g}."
         )
-    raise Infeasible(
+    raise InfeasibleError(
         f"a moment of {wish:g} for feature {feature.name!r} is outside what was seen: in the "
         f"{where} it lies between {low:g} and {high:g}, and a mean must lie strictly inside."
     )
 
 
-def contradiction(names: list[str], phi: Array, mu: Array) -> Infeasible:
+def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
     """Return the error for moments that no weighting of the draws has, saying why."""
     wish = ", ".join(f"{name} = {value:g}" for name, value in zip(names, mu, strict=True))
     direction = separating_direction(phi, mu)
     if direction is None:
-        return Infeasible(
+        return InfeasibleError(
             f"the moments {wish} lie so close to the edge of what {len(phi):,} draws can be "
             "weighted to that no coefficients were found. Draw more, or ask for less."
         )
@@ -70,7 +70,7 @@ def contradiction(names: list[str], phi: Array, mu: Array) -> Infeasible:
     combination = " + ".join(
         f"{d:.3g} {name}" for d, name in zip(direction, names, strict=True) if abs(d) > 1e-9
     ).replace("+ -", "- ")
-    return Infeasible(
+    return InfeasibleError(
         f"the moments {wish} contradict each other: in all of {len(phi):,} draws that are possible "
         f"{combination} is at most {most:.4g}, but the wish needs a mean of {needed:.4g}, which is "
         f"{'on' if most >= needed - 1e-9 else 'past'} that edge. Ask for moments that can be had "
@@ -83,7 +83,7 @@ def must_be_enough(ess: float, n: int) -> None:
     if ess >= MIN_ESS:
         return
     more = math.ceil(n * MIN_ESS / ess) - n
-    raise Infeasible(
+    raise InfeasibleError(
         f"{n:,} draws are worth only {ess:.3g} from the target (below {MIN_ESS:g}): too few to "
         f"trust its coefficients and moments. About {more:,} more draws are needed, or a proposal "
         "that meets the wish more often (proposal=...)."

@@ -9,7 +9,7 @@ import numpy as np
 
 from quasir.errors import InputError
 
-__all__ = ["as_log_beta", "as_rate", "check_count", "number"]
+__all__ = ["as_log_beta", "as_rate", "check_count", "exp_or_inf", "number"]
 
 
 def number(name: str, value: Any) -> float:
@@ -62,3 +62,14 @@ def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> flo
             "Where it is out of a float's range, give log_beta instead."
         )
     return math.log(level)
+
+
+def exp_or_inf(x: float) -> float:
+    """Return e^x, or infinity where no float holds it.
+
+    Examples
+    --------
+    >>> exp_or_inf(0.0), exp_or_inf(800.0)
+    (1.0, inf)
+    """
+    return math.exp(x) if x < 709.7 else math.inf

@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from quasir.core.optional import offered
 from quasir.core.types import Proposal, Target
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
@@ -50,7 +51,7 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
         return math.inf
     most = 0.0
     for factor in target.factors:
-        log_most = getattr(factor, "log_most", None)
+        log_most = offered(factor, "log_most")
         if log_most is None:
             return math.inf
         most += log_most(features[factor.feature.name].dtype == bool)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quasir.core.items import concatenate, take
+from quasir.core.optional import offered
 from quasir.core.scores import check_log_scores, propose, score
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Batch, Proposal, Target
@@ -73,7 +74,7 @@ def draw_blocks(
     log_q = np.concatenate([batch.log_q for batch in batches])
     log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
-    truncated = getattr(proposal, "truncates", False) and proposal is not base
+    truncated = offered(proposal, "truncates") and proposal is not base
     doubts = (CUT_SUPPORT,) if truncated else ()
     if not isinstance(target, Product):
         log_p = score(target, items, batch_size)
@@ -103,7 +104,7 @@ def _propose(
     It has for what is drawn from the base itself, and for a mixture that the base is a part of.
     """
     # A short block is a whole one, cut, unless the proposal vouches for its prefix.
-    asked = n if getattr(proposal, "prefix_stable", False) else BLOCK
+    asked = n if offered(proposal, "prefix_stable") else BLOCK
     parts = proposal.components if isinstance(proposal, Mixture) else []
     own = [j for j, part in enumerate(parts) if part is base]
     if isinstance(proposal, Mixture) and own:

@@ -20,6 +20,7 @@ from quasir.core.items import as_items, concatenate, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
 from quasir.core.types import Array, Items, Seed
+from quasir.draws.acceptance import accepts
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
 
@@ -140,7 +141,7 @@ class Draws:
 
         The sets are nested: a larger beta accepts a subset.
         """
-        return np.flatnonzero(self.log_alpha > as_log_beta(beta, log_beta))
+        return np.flatnonzero(accepts(self.log_alpha, as_log_beta(beta, log_beta)))
 
     def take(self, indices: ArrayLike) -> Draws:
         """Return the draws at `indices`, uniforms included."""

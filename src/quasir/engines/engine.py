@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from quasir.errors import WorkFailed
+from quasir.errors import WorkFailedError
 
 __all__ = [
     "ATTEMPTS",
@@ -51,7 +51,7 @@ class Engine(Protocol):
 
         Raises
         ------
-        WorkFailed
+        WorkFailedError
             Where a task failed three times for the same reason, after those in hand are done.
         """
 
@@ -62,7 +62,7 @@ class Failures:
 
     what: str
     reasons: Counter[tuple[Task, str]] = field(default_factory=Counter)
-    final: WorkFailed | None = None
+    final: WorkFailedError | None = None
 
     def add(self, task: Task, reason: str, told: str) -> bool:
         """Note a failure; return whether the task is worth another attempt."""
@@ -70,7 +70,7 @@ class Failures:
         if self.reasons[task, reason] < ATTEMPTS:
             return True
         if self.final is None:
-            self.final = WorkFailed(
+            self.final = WorkFailedError(
                 f"{self.what} {task[0]} failed {ATTEMPTS} times for the same reason, so the work "
                 f"was stopped: {told} What else was done is kept. Mend this, and give the same "
                 "command again to go on.",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from quasir.core.optional import offered
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
 from quasir.errors import InputError
 
@@ -77,7 +78,7 @@ class Local:
     ) -> Iterator[tuple[Task, Any]]:
         """Yield each task with its result; see `Engine.map`."""
         left = deque(tasks)
-        failures = Failures(getattr(make, "what", "task"))
+        failures = Failures(offered(make, "what"))
         if (self.processes or 1) > 1:
             yield from self._in_processes(make, left, stop, failures, self.processes or 1)
         elif self.measure:

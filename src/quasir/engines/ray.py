@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from quasir.core.optional import offered
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
 from quasir.errors import InputError
 
@@ -122,7 +123,7 @@ class _Crew:
     def __init__(self, ray: Any, engine: Ray, make: Make, size: int) -> None:
         self.ray, self.engine, self.size = ray, engine, size
         self.make = ray.put(make)
-        self.failures = Failures(getattr(make, "what", "task"))
+        self.failures = Failures(offered(make, "what"))
         self.actor = ray.remote(_Worker).options(
             num_cpus=engine.cpus_per_worker, num_gpus=engine.gpus_per_worker
         )

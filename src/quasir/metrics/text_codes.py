@@ -15,7 +15,7 @@ from quasir.core.items import Coded, as_items, offsets_of, text_of
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.samples import Samples
+from quasir.samplers.results import SampleSet
 
 __all__ = ["CodedTexts", "Unit", "code", "items_of", "texts_of"]
 
@@ -77,7 +77,7 @@ def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:
 
 
 def texts_of(items: Items) -> list[str]:
-    """Return the text of each item, as `quasir.features.text_of` has it."""
+    """Return the text of each item, as `quasir.core.items.text_of` has it."""
     # A list is read as it is: packing it only to unpack it takes longer than splitting it.
     column = items if isinstance(items, (list, tuple)) else items_of(items)
     if isinstance(column, Coded):
@@ -88,7 +88,7 @@ def texts_of(items: Items) -> list[str]:
 
 def items_of(items: Any) -> Items:
     """Return a column of items: as given, or those of samples and of draws."""
-    if not isinstance(items, (Samples, Draws)):
+    if not isinstance(items, (SampleSet, Draws)):
         return as_items(items)
     if items.items is None:
         raise InputError("these draws keep no items: make them with items=, or with qr.draw.")

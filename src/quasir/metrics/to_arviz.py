@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.samples import Samples
+from quasir.samplers.results import Samples
 
 __all__ = ["to_arviz", "to_groups"]
 
@@ -78,6 +78,7 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
             scores["log_base"] = chains.log_base
         return _one_chain("proposal", chains.items, chains.features, scores)
     if isinstance(chains, Samples):
+        assert chains.log_q is not None
         scores = {"log_p": chains.log_p, "log_q": chains.log_q, "log_p_beta": chains.log_p_beta}
         return _one_chain("posterior", chains.items, chains.features, scores)
     if not isinstance(chains, Mapping) or not chains:

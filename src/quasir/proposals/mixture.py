@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quasir.core.items import concatenate, take
+from quasir.core.optional import offered
 from quasir.core.scores import check_log_scores, name_of, propose
 from quasir.core.types import Array, Batch, Items, Proposal
 from quasir.errors import InputError
@@ -44,8 +45,8 @@ class Mixture:
                 "for each component."
             )
         self.weights = given / given.sum()
-        self.truncates = all(getattr(c, "truncates", False) for c in self.components)
-        self.prefix_stable = all(getattr(c, "prefix_stable", False) for c in self.components)
+        self.truncates = all(offered(c, "truncates") for c in self.components)
+        self.prefix_stable = all(offered(c, "prefix_stable") for c in self.components)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items; each component has a generator of its own, spawned from `rng`."""

@@ -70,7 +70,7 @@ def resolve(
 
     Raises
     ------
-    Infeasible
+    InfeasibleError
         Where the wishes cannot be met, or the fit has too few draws.
     """
     if recipe.unfitted:

@@ -16,7 +16,7 @@ from quasir.certificates.curve import Curve
 from quasir.certificates.figures import panels_of, plot_curve, plot_panel
 from quasir.core.files import write_json, write_text, write_with
 from quasir.core.items import text_of
-from quasir.errors import Unreachable
+from quasir.errors import UnreachableError
 from quasir.runs.sampling import Sampled, doubts_of
 
 __all__ = [
@@ -35,12 +35,12 @@ def choose(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | Non
 
     Raises
     ------
-    Unreachable
+    UnreachableError
         Where not even a best is known.
     """
     try:
         return curve.at(**wish), None
-    except Unreachable as error:
+    except UnreachableError as error:
         if error.best is None or not curve.n_possible:
             raise
         beta = error.best.log_beta

@@ -132,7 +132,7 @@ def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None)
 
     Raises
     ------
-    Unreachable
+    UnreachableError
         Where the pilot cannot vouch for the wish at any beta; the message says what would.
     """
     if not se > 0:

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.tradeoff import tradeoff
-from quasir.core.formatting import level_text
+from quasir.draws.acceptance import log_acceptance, log_p_beta
 from quasir.draws.draws import Draws
-from quasir.errors import BudgetExceeded
-from quasir.samplers.samples import Samples
+from quasir.samplers.loop import budget_exceeded
+from quasir.samplers.results import Samples
 
 __all__ = [
     "Chances",
     "Sampled",
-    "budget_exceeded",
     "checked",
     "compared",
     "doubts_of",
@@ -78,7 +77,7 @@ def sample_run(
     while len(accepted) < n and more is not None:
         if max_proposals is not None and len(draws) >= max_proposals:
             samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
-            raise budget_exceeded(samples, len(draws), n)
+            raise budget_exceeded(samples, n, len(draws), what="draws")
         draws = more(draws_wanted(n, len(accepted), len(draws), max_proposals))
         certificate = tradeoff(draws).at(log_beta=certificate.log_beta)
         accepted = draws.accepted(log_beta=certificate.log_beta)
@@ -96,30 +95,20 @@ def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> 
     return min(wanted, most or wanted)
 
 
-def budget_exceeded(samples: Samples, draws: int, n: int) -> BudgetExceeded:
-    """Return the error that carries what was found."""
-    return BudgetExceeded(
-        f"{draws:,} draws hold {len(samples):,} of {n:,} samples at beta = "
-        f"{level_text(samples.log_beta)}: raise the budget, lower beta, or use a "
-        "proposal closer to the target.",
-        samples,
-    )
-
-
 def samples_of(
     kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
 ) -> Samples:
     """Return accepted draws, of these indices in the run, as samples."""
     log_z_beta = certificate.log_z_beta.value
     return Samples(
-        kept.items,
-        np.minimum(kept.log_p, certificate.log_beta + kept.log_q) - log_z_beta,
-        kept.log_p,
-        kept.log_q,
-        certificate.log_beta,
-        log_z_beta,
-        int(index[-1]) + 1 if len(index) else proposals,
+        items=kept.items,
+        log_p=kept.log_p,
+        log_q=kept.log_q,
+        proposals=int(index[-1]) + 1 if len(index) else proposals,
         features=kept.features,
+        log_p_beta=log_p_beta(kept.log_p, kept.log_q, certificate.log_beta) - log_z_beta,
+        log_beta=certificate.log_beta,
+        log_z_beta=log_z_beta,
     )
 
 
@@ -145,7 +134,7 @@ class Chances:
     @classmethod
     def of(cls, draws: Draws, certificate: Certificate) -> Chances:
         """Sum over some draws."""
-        log_r = np.minimum(draws.log_ratio - certificate.log_beta, 0.0)
+        log_r = log_acceptance(draws.log_ratio, certificate.log_beta)
         possible = log_r > -np.inf
         r = np.exp(log_r[possible])
         by_chance, squared = {}, {}

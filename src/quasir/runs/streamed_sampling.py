@@ -19,11 +19,11 @@ from quasir.draws.draws import Draws
 from quasir.runs.sampling import (
     Chances,
     Sampled,
-    budget_exceeded,
     compared,
     draws_wanted,
     samples_of,
 )
+from quasir.samplers.loop import budget_exceeded
 from quasir.store import Store
 
 __all__ = ["sample_stored"]
@@ -72,7 +72,7 @@ def sample_stored(
     while len(found.index) < n and more is not None:
         if max_proposals is not None and len(store) >= max_proposals:
             samples = samples_of(_with_items(store, found), found.index, len(store), certificate)
-            raise budget_exceeded(samples, len(store), n)
+            raise budget_exceeded(samples, n, len(store), what="draws")
         store = more(draws_wanted(n, len(found.index), len(store), max_proposals))
         certificate = tradeoff(store, stream=True).at(log_beta=certificate.log_beta)
         found = _scan(store, certificate, n)

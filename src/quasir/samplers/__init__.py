@@ -1,16 +1,22 @@
 """Samplers: one algorithm a file, one interface."""
 
-from quasir.samplers.empirical_supremum import Climbed, EmpiricalSupremum
-from quasir.samplers.gibbs_with_gradients import Differentiable, Gibbs
+from quasir.samplers.empirical_supremum import EmpiricalSupremum
+from quasir.samplers.gibbs_with_gradients import Differentiable, GibbsWithGradients
 from quasir.samplers.imh import IMH
 from quasir.samplers.incremental_qrs import IncrementalQRS
 from quasir.samplers.qrs import QRS
 from quasir.samplers.rejection_chain import RejectionChain
-from quasir.samplers.rejection_control import RejectionControl, Weighted
-from quasir.samplers.results import Approximate, Chain
+from quasir.samplers.rejection_control import RejectionControl
+from quasir.samplers.results import (
+    ApproximateSamples,
+    ChainSamples,
+    ClimbingSamples,
+    Samples,
+    SampleSet,
+    WeightedSamples,
+)
 from quasir.samplers.rs import RS
 from quasir.samplers.rwmh import RWMH, Editor
-from quasir.samplers.samples import Samples
 from quasir.samplers.sir import SIR
 
 __all__ = [
@@ -19,16 +25,17 @@ __all__ = [
     "RS",
     "RWMH",
     "SIR",
-    "Approximate",
-    "Chain",
-    "Climbed",
+    "ApproximateSamples",
+    "ChainSamples",
+    "ClimbingSamples",
     "Differentiable",
     "Editor",
     "EmpiricalSupremum",
-    "Gibbs",
+    "GibbsWithGradients",
     "IncrementalQRS",
     "RejectionChain",
     "RejectionControl",
+    "SampleSet",
     "Samples",
-    "Weighted",
+    "WeightedSamples",
 ]

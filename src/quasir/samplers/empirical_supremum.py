@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from quasir.core.arguments import check_count
 from quasir.core.formatting import level_text
-from quasir.core.progress import Progress, progress_of
-from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.progress import Progress
+from quasir.core.streams import BLOCK
 from quasir.core.types import Array, Proposal, Seed, Target
-from quasir.draws.draw_blocks import draw_blocks
+from quasir.draws.acceptance import accepts
 from quasir.draws.draws import Draws
-from quasir.samplers.loop import warn_if_hopeless
-from quasir.samplers.qrs import MOST_BLOCKS
-from quasir.samplers.results import Approximate, ran_out
+from quasir.samplers.loop import blocks_for, check_sizes, collect, collect_stored
+from quasir.samplers.results import ClimbingSamples
 
-__all__ = ["Climbed", "EmpiricalSupremum", "running_supremum"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Climbed(Approximate):
-    """Samples of rejection sampling whose beta climbed.
-
-    Attributes
-    ----------
-    log_betas : array
-        The level that each sample was accepted at: that one is from p_beta at that level.
-    log_beta : float
-        The largest ratio seen.
-    """
-
-    log_betas: Array
-    log_beta: float
+__all__ = ["EmpiricalSupremum", "running_supremum"]
 
 
 class EmpiricalSupremum:
@@ -70,36 +52,24 @@ class EmpiricalSupremum:
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
-    ) -> Climbed:
+    ) -> ClimbingSamples:
         """Return n samples; the parameters are those of `QRS.sample`."""
-        check_count("n", n)
-        if max_proposals is not None:
-            check_count("max_proposals", max_proposals)
-        streams, climb, block = DrawStreams.of(seed), _Climb(n), 0
-        report = progress_of(progress, "accepted")
-        while climb.count < n:
-            if max_proposals is not None and climb.proposals >= max_proposals:
-                raise ran_out(climb.samples(), n, "proposals")
-            blocks = climb.blocks_for(n)
-            climb.add(
-                draw_blocks(
-                    self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
-                )
-            )
-            block += blocks
-            report(climb.count, n, climb.proposals)
-            warn_if_hopeless(climb.count, n, climb.proposals)
-        return climb.samples()
+        check_sizes(n, max_proposals)
+        return collect(
+            _Climb(n),
+            self.target,
+            self.proposal,
+            n,
+            seed,
+            max_proposals=max_proposals,
+            batch_size=batch_size,
+            progress=progress,
+        )
 
-    def replay(self, draws: Draws, n: int | None = None) -> Climbed:
+    def replay(self, draws: Draws, n: int | None = None) -> ClimbingSamples:
         """Return the samples among stored draws: the first n, or all."""
-        if n is not None:
-            check_count("n", n)
-        climb = _Climb(n)
-        climb.add(draws)
-        if n is not None and climb.count < n:
-            raise ran_out(climb.samples(), n, "draws")
-        return climb.samples()
+        check_sizes(n)
+        return collect_stored(_Climb(n), draws, n)
 
 
 def running_supremum(log_ratio: Array, log_beta: float = -math.inf) -> Array:
@@ -117,24 +87,32 @@ def running_supremum(log_ratio: Array, log_beta: float = -math.inf) -> Array:
 class _Climb:
     """Samples so far, and the supremum so far."""
 
+    verb = "accepted"
+
     def __init__(self, n: int | None) -> None:
-        self.n, self.count, self.proposals, self.log_beta = n, 0, 0, -math.inf
+        self.n, self.log_beta = n, -math.inf
+        self.count = self.seen = self.proposals = 0
         self._parts: list[Draws] = []
         self._log_betas: list[Array] = []
 
-    def blocks_for(self, n: int) -> int:
-        """Return how many blocks are expected to hold the samples that are missing."""
-        if not self.proposals:
-            return 1
-        rate = max(self.count, 1) / self.proposals
-        return int(min(max(1, math.ceil((n - self.count) / rate / BLOCK)), MOST_BLOCKS))
+    @property
+    def in_sight(self) -> int:
+        """Samples found."""
+        return self.count
+
+    def next_stop(self) -> int | None:
+        """Return up to which draw the samples that are missing are expected."""
+        assert self.n is not None
+        if self.count >= self.n:
+            return None
+        return self.seen + BLOCK * blocks_for(self.n - self.count, self.count, self.proposals)
 
     def add(self, piece: Draws) -> None:
         """Take what is accepted of a piece."""
         if piece.items is None:
             piece = replace(piece, items=np.arange(len(piece)))
         log_betas = running_supremum(piece.log_ratio, self.log_beta)
-        accepted = np.flatnonzero(piece.log_alpha > log_betas)
+        accepted = np.flatnonzero(accepts(piece.log_alpha, log_betas))
         proposed = len(piece)
         if self.n is not None and self.count + len(accepted) >= self.n:
             accepted = accepted[: self.n - self.count]
@@ -142,13 +120,14 @@ class _Climb:
         self._parts.append(piece.take(accepted))
         self._log_betas.append(log_betas[accepted])
         self.count += len(accepted)
-        self.proposals += proposed
+        self.proposals = self.seen + proposed
+        self.seen += len(piece)
         self.log_beta = float(log_betas[proposed - 1])
 
-    def samples(self) -> Climbed:
+    def result(self) -> ClimbingSamples:
         """Return the samples so far."""
         draws = Draws.concatenate(self._parts)
-        return Climbed(
+        return ClimbingSamples(
             items=draws.items,
             log_p=draws.log_p,
             log_q=draws.log_q,

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.arguments import check_count
+from quasir.core.optional import offered
 from quasir.core.progress import Progress, progress_of
 from quasir.core.scores import name_of, score
 from quasir.core.types import Array, Items, Proposal, Seed
 from quasir.errors import InputError, ScoreError
-from quasir.samplers.local_chains import Local, States, choose, log_acceptance
-from quasir.samplers.results import Chain
+from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
+from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 from quasir.targets.lattice import UniformStates
 
-__all__ = ["Differentiable", "Gibbs", "log_moves", "log_values"]
+__all__ = ["Differentiable", "GibbsWithGradients", "log_moves", "log_values"]
 
 AT_ONCE = 256
 """Chains stepped at once, unless asked otherwise."""
@@ -44,7 +45,7 @@ class Differentiable(Protocol):
         ...
 
 
-class Gibbs:
+class GibbsWithGradients:
     """Chains that change one site at a time, which and to what being told by the gradient.
 
     Parameters
@@ -73,7 +74,7 @@ class Gibbs:
     --------
     >>> import quasir as qr
     >>> from quasir.targets.lattice import Ising, grid
-    >>> chain = qr.Gibbs(Ising(grid(3, 3, 0.3)), chains=10).sample(100, seed=0)
+    >>> chain = qr.GibbsWithGradients(Ising(grid(3, 3, 0.3)), chains=10).sample(100, seed=0)
     >>> chain.items.shape, chain.move_rate > 0.5
     ((100, 9), True)
     """
@@ -108,12 +109,12 @@ class Gibbs:
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
-    ) -> Chain:
+    ) -> ChainSamples:
         """Return n samples; the parameters are those of `RWMH.sample`."""
         for name, value in (("n", n), ("max_proposals", max_proposals), ("batch_size", batch_size)):
             if value is not None or name == "n":
                 check_count(name, value)
-        local = Local(
+        local = LocalChains(
             self.target, self.proposal, self.step, 3, self.starts, self.schedule, self.chains
         )
         report = progress_of(progress, "found")
@@ -121,7 +122,7 @@ class Gibbs:
 
     def starts(self, items: Items) -> tuple[list[Any], Array]:
         """Return items as states, and their log P."""
-        encode = getattr(self.target, "encode", None)
+        encode = offered(self.target, "encode")
         states = list(encode(items) if encode else np.asarray(items, dtype=np.int64))
         return states, score(self.target, self._decode(states))
 
@@ -136,13 +137,13 @@ class Gibbs:
         asked = np.flatnonzero((backward > -np.inf) & (x != y).any(axis=1))
         if len(asked):
             log_p_new[asked] = score(self.target, self._decode(y[asked]))
-        moved = np.log1p(-uniforms[:, 2]) <= log_acceptance(log_p, log_p_new, forward, backward)
+        moved = np.log1p(-uniforms[:, 2]) <= log_metropolis(log_p, log_p_new, forward, backward)
         return np.where(moved[:, None], y, x), np.where(moved, log_p_new, log_p), moved
 
     def _step_joint(self, x: NDArray[np.int64], u: Array) -> tuple[Any, Array, Array]:
         rows, k = np.arange(len(x)), self.target.categories
         moves = log_moves(x, self.gradient(x))
-        chosen = choose(np.exp(moves).reshape(len(x), -1), u[:, 0])
+        chosen = choose_column(np.exp(moves).reshape(len(x), -1), u[:, 0])
         sites, values = chosen // k, chosen % k
         y = x.copy()
         y[rows, sites] = values
@@ -154,7 +155,7 @@ class Gibbs:
         sites = (u[:, 0] * self.target.size).astype(np.int64)
         own = x[rows, sites]
         moves = log_values(own, self.gradient_at(x, sites))
-        values = choose(np.exp(moves), u[:, 1])
+        values = choose_column(np.exp(moves), u[:, 1])
         y = x.copy()
         y[rows, sites] = values
         back = log_values(values, self.gradient_at(y, sites))
@@ -170,7 +171,7 @@ class Gibbs:
 
     def gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
         """Return the gradient by the one-hot row of one site of each state."""
-        grad_at = getattr(self.target, "grad_at", None)
+        grad_at = offered(self.target, "grad_at")
         if grad_at is None:
             whole: Array = self.gradient(states)[np.arange(len(states)), sites]
             return whole
@@ -190,7 +191,7 @@ class Gibbs:
 
     def _decode(self, states: Sequence[Any]) -> Items:
         rows = np.asarray(states, dtype=np.int64).reshape(-1, self.target.size)
-        decode = getattr(self.target, "decode", None)
+        decode = offered(self.target, "decode")
         return decode(rows) if decode else rows
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from quasir.core.arguments import check_count, number
-from quasir.core.progress import Progress, progress_of
-from quasir.core.streams import DrawStreams
+from quasir.core.arguments import number
+from quasir.core.progress import Progress
 from quasir.core.types import Proposal, Seed, Target
-from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.independent_chain import Walk
-from quasir.samplers.loop import warn_if_hopeless
-from quasir.samplers.qrs import MOST_BLOCKS
-from quasir.samplers.results import Chain, ran_out, stuck
-from quasir.samplers.schedule import Schedule
+from quasir.samplers.independent_chain import IndependentChain
+from quasir.samplers.loop import check_sizes, collect, collect_stored
+from quasir.samplers.results import ChainSamples
+from quasir.samplers.schedule import Schedule, stuck
 
 __all__ = ["IMH"]
 
@@ -49,7 +46,7 @@ class IMH:
     as half the L1 distance. The factor 2 belongs to the L1 distance: each step has
     K(x, .) >= p/M whatever x is, so that TVD(p, pi^(n)) <= (1 - 1/M)^n from any start
     (Mengersen and Tweedie 1996), and the printed bound holds with room to spare. The start,
-    drawn from q >= p/M, counts as a step. `Chain.tvd_bound` is (1 - 1/M)^k, k being the
+    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_bound` is (1 - 1/M)^k, k being the
     proposals up to the first sample.
 
     Examples
@@ -88,7 +85,7 @@ class IMH:
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
-    ) -> Chain:
+    ) -> ChainSamples:
         """Return n samples; they are those that `replay` gives on draws of the same seed.
 
         The parameters are those of `QRS.sample`.
@@ -98,27 +95,19 @@ class IMH:
         BudgetExceeded
             When `max_proposals` were made; its ``samples`` holds those found.
         """
-        check_count("n", n)
-        if max_proposals is not None:
-            check_count("max_proposals", max_proposals)
-        streams, walk, block = DrawStreams.of(seed), Walk(self.schedule, n, self._log_beta), 0
-        report = progress_of(progress, "found")
-        while walk.count < n:
-            if max_proposals is not None and walk.seen >= max_proposals:
-                raise ran_out(self._chain(walk), n, "proposals")
-            blocks = walk.blocks_for(MOST_BLOCKS)
-            walk.add(
-                draw_blocks(
-                    self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
-                )
-            )
-            block += blocks
-            report(walk.count, n, walk.proposals)
-            if not walk.started:
-                warn_if_hopeless(0, n, walk.proposals)
-        return self._chain(walk)
+        check_sizes(n, max_proposals)
+        return collect(
+            IndependentChain(self.schedule, n, self._log_beta, self._chain),
+            self.target,
+            self.proposal,
+            n,
+            seed,
+            max_proposals=max_proposals,
+            batch_size=batch_size,
+            progress=progress,
+        )
 
-    def replay(self, draws: Draws, n: int | None = None) -> Chain:
+    def replay(self, draws: Draws, n: int | None = None) -> ChainSamples:
         """Run on stored draws, and return the first n samples, or all that come out.
 
         Raises
@@ -126,29 +115,24 @@ class IMH:
         BudgetExceeded
             Where the draws give fewer than n; its ``samples`` holds those.
         """
-        if n is not None:
-            check_count("n", n)
-        walk = Walk(self.schedule, n, self._log_beta)
-        walk.add(draws)
-        chain = self._chain(walk)
-        if n is not None and walk.count < n:
-            raise ran_out(chain, n, "draws")
-        return chain
+        check_sizes(n)
+        chain = IndependentChain(self.schedule, n, self._log_beta, self._chain)
+        return collect_stored(chain, draws, n)
 
-    def _chain(self, walk: Walk) -> Chain:
-        found = walk.found
+    def _chain(self, chain: IndependentChain) -> ChainSamples:
+        found = chain.found
         tvd_bound = 1.0 if self.bound is None else (1 - 1 / self.bound) ** self.schedule.first
         alone = self.schedule.reset is not None
-        return Chain(
+        return ChainSamples(
             items=found.items,
             log_p=found.log_p,
             log_q=found.log_q,
-            proposals=walk.proposals,
+            proposals=chain.proposals,
             distance=self._distance(tvd_bound),
             features=found.features,
-            doubts=() if alone else stuck(walk.longest_stay, walk.steps),
-            steps=walk.steps,
-            moves=walk.moves,
+            doubts=() if alone else stuck(chain.longest_stay, chain.steps),
+            steps=chain.steps,
+            moves=chain.moves,
             independent=alone,
             tvd_bound=tvd_bound,
         )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from quasir.core.arguments import as_rate, check_count
+from quasir.core.arguments import as_rate
 from quasir.core.formatting import level_text
-from quasir.core.progress import Progress, progress_of
-from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.progress import Progress
+from quasir.core.streams import BLOCK
 from quasir.core.types import Proposal, Seed, Target
-from quasir.draws.draw_blocks import draw_blocks
+from quasir.draws.acceptance import accepts, log_p_beta
 from quasir.draws.draws import Draws
-from quasir.samplers.loop import out_of_budget, warn_if_hopeless
-from quasir.samplers.qrs import MOST_BLOCKS, enumerate_log_z_beta
-from quasir.samplers.samples import Samples
+from quasir.samplers.at_beta import enumerate_log_z_beta
+from quasir.samplers.loop import budget_exceeded, check_sizes, collect
+from quasir.samplers.results import Samples
 
-__all__ = ["IncrementalQRS"]
+__all__ = ["BestDraws", "IncrementalQRS"]
 
 
 class IncrementalQRS:
@@ -74,32 +75,17 @@ class IncrementalQRS:
 
         The parameters are those of `QRS.sample`; ``n/acceptance_rate`` proposals are made.
         """
-        check_count("n", n)
-        if max_proposals is not None:
-            check_count("max_proposals", max_proposals)
-        enough = self._enough(n)
-        budget = math.inf if max_proposals is None else max_proposals
-        streams, best, report = DrawStreams.of(seed), _Best(n + 1), progress_of(progress, "kept")
-        block = 0
-        while best.proposals < enough or best.possible < n:
-            stop = enough if best.proposals < enough else best.proposals + BLOCK
-            if min(stop, budget) <= best.proposals:
-                raise out_of_budget(self._samples(best, n), n, int(budget))
-            piece = draw_blocks(
-                self.target,
-                self.proposal,
-                streams,
-                block,
-                MOST_BLOCKS,
-                int(min(stop if stop == enough else math.ceil(stop / BLOCK) * BLOCK, budget)),
-                batch_size,
-            )
-            piece = piece.take(np.arange(best.proposals - block * BLOCK, len(piece)))
-            best.add(piece, n if best.proposals >= enough else None)
-            block = best.proposals // BLOCK
-            report(min(best.possible, n), n, best.proposals)
-            warn_if_hopeless(min(best.possible, n), n, best.proposals)
-        return self._samples(best, n)
+        check_sizes(n, max_proposals)
+        return collect(
+            BestDraws(self, n, self._enough(n)),
+            self.target,
+            self.proposal,
+            n,
+            seed,
+            max_proposals=max_proposals,
+            batch_size=batch_size,
+            progress=progress,
+        )
 
     def replay(self, draws: Draws, n: int | None = None) -> Samples:
         """Return the samples among stored draws: n from the first n/acceptance_rate, or all.
@@ -111,106 +97,130 @@ class IncrementalQRS:
         BudgetExceeded
             Where the draws are too few for n; its ``samples`` holds those that they give.
         """
-        if n is not None:
-            check_count("n", n)
-        most = max(1, math.floor(len(draws) * self.acceptance_rate * (1 + 1e-12)))
-        wanted = most if n is None else n
-        enough = len(draws) if n is None else self._enough(n)
-        best = _Best(wanted + 1)
-        best.add(draws.take(np.arange(min(enough, len(draws)))), None)
-        if best.possible < wanted and enough < len(draws):
-            best.add(draws.take(np.arange(enough, len(draws))), wanted)
-        samples = self._samples(best, wanted)
-        if n is not None and (len(samples) < n or len(draws) < enough):
-            raise out_of_budget(samples, n, len(draws))
+        check_sizes(n)
+        if n is None:
+            wanted = max(1, math.floor(len(draws) * self.acceptance_rate * (1 + 1e-12)))
+            best = BestDraws(self, wanted, len(draws))
+        else:
+            best = BestDraws(self, n, self._enough(n))
+        best.add(draws.take(np.arange(min(best.enough, len(draws)))))
+        if best.next_stop() is not None and best.seen < len(draws):
+            best.add(draws.take(np.arange(best.seen, len(draws))))
+        samples = best.result()
+        if n is not None and best.next_stop() is not None:
+            raise budget_exceeded(samples, n, len(draws), best.verb, "draws")
         return samples
 
     def _enough(self, n: int) -> int:
         """Return how many proposals n samples are the best of."""
         return max(n, math.floor(n / self.acceptance_rate * (1 + 1e-12)))
 
-    def _samples(self, best: _Best, n: int) -> Samples:
-        draws, log_beta = best.split(n)
-        doubts = []
-        if log_beta == -math.inf:
-            log_z_beta = math.log(max(len(draws), 1) / max(best.proposals, 1))
-            log_p_beta = draws.log_q - log_z_beta
-            doubts.append(
-                f"An acceptance rate of {self.acceptance_rate:g} is out of reach: only "
-                f"{best.possible:,} of {best.proposals:,} proposals had P(x) > 0. The samples are "
-                "from the proposal filtered to the target's support (beta = 0). Ask for a lower "
-                "rate, or use a better proposal."
-            )
-        else:
-            exact = enumerate_log_z_beta(self.target, self.proposal, log_beta)
-            log_rate = math.log(max(len(draws), 1) / best.proposals)
-            log_z_beta = log_beta + log_rate if exact is None else exact
-            log_p_beta = np.minimum(draws.log_p, log_beta + draws.log_q) - log_z_beta
-        if log_beta > best.largest_ratio:
-            doubts.append(
-                f"beta = {level_text(log_beta)} is above every ratio seen, the largest being "
-                f"{level_text(best.largest_ratio)}: a higher acceptance rate may give the same "
-                "samples for less."
-            )
-        return Samples(
-            draws.items,
-            log_p_beta,
-            draws.log_p,
-            draws.log_q,
-            log_beta,
-            log_z_beta,
-            best.proposals,
-            tuple(doubts),
-            draws.features,
-        )
 
+class BestDraws:
+    """The draws with the largest alphas so far, in the order they were drawn.
 
-class _Best:
-    """The draws with the largest alphas so far, in the order they were drawn."""
+    The n best and the next one, whose alpha is beta, are what `sampler` keeps of `enough` draws;
+    where fewer than n of these are possible, proposals go on until n are.
+    """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.proposals = 0
-        self.possible = 0
+    verb = "kept"
+
+    def __init__(self, sampler: IncrementalQRS, n: int, enough: int) -> None:
+        self.sampler, self.n, self.enough = sampler, n, enough
+        self.seen = self.possible = 0
         self.largest_ratio = -math.inf
         self._parts: list[Draws] = []
+        self.held = 0
         self._floor = -math.inf
 
-    def __len__(self) -> int:
-        return sum(len(part) for part in self._parts)
+    @property
+    def count(self) -> int:
+        """Samples so far."""
+        return min(self.possible, self.n)
 
-    def add(self, piece: Draws, stop_at: int | None) -> None:
-        """Take a piece; with `stop_at`, no further than where that many are possible."""
+    @property
+    def in_sight(self) -> int:
+        """Samples so far."""
+        return self.count
+
+    def next_stop(self) -> int | None:
+        """Return up to which draw to go on: to `enough`, then block by block."""
+        if self.seen < self.enough:
+            return self.enough
+        return None if self.possible >= self.n else (self.seen // BLOCK + 1) * BLOCK
+
+    def add(self, piece: Draws) -> None:
+        """Take a piece; past `enough`, no further than to the draw that makes n possible."""
         log_alpha = piece.log_alpha
-        if stop_at is not None:
-            possible = np.flatnonzero(log_alpha > -np.inf)[: stop_at - self.possible]
-            if self.possible + len(possible) >= stop_at:
+        if self.seen >= self.enough:
+            possible = np.flatnonzero(log_alpha > -np.inf)[: self.n - self.possible]
+            if self.possible + len(possible) >= self.n:
                 piece = piece.take(np.arange(possible[-1] + 1))
                 log_alpha = piece.log_alpha
-        self.proposals += len(piece)
+        self.seen += len(piece)
         self.possible += int((log_alpha > -np.inf).sum())
         self.largest_ratio = max(self.largest_ratio, float(piece.log_ratio.max()))
-        self._parts.append(piece.take(np.flatnonzero(log_alpha > self._floor)))
+        kept = piece.take(np.flatnonzero(accepts(log_alpha, self._floor)))
+        self._parts.append(kept)
+        self.held += len(kept)
         # Pruning costs as much as what is held, so it waits until that has doubled.
-        if len(self) > 2 * self.size:
+        if self.held > 2 * (self.n + 1):
             self._prune()
 
     def _prune(self) -> Draws:
+        """Keep the n + 1 best."""
         held = Draws.concatenate(self._parts)
-        if len(held) > self.size:
+        if len(held) > self.n + 1:
             log_alpha = held.log_alpha
-            best = np.argpartition(log_alpha, -self.size)[-self.size :]
+            best = np.argpartition(log_alpha, -(self.n + 1))[-(self.n + 1) :]
             # What lies below the worst that is kept cannot come back.
             self._floor = float(log_alpha[best].min())
             held = held.take(np.sort(best))
-        self._parts = [held]
+        self._parts, self.held = [held], len(held)
         return held
 
-    def split(self, n: int) -> tuple[Draws, float]:
+    def _split(self) -> tuple[Draws, float]:
         """Return the n best draws and log beta, the next alpha; -inf where there is none."""
         draws = self._prune()
-        if len(draws) <= n:
+        if len(draws) <= self.n:
             return draws, -math.inf
         log_alpha = draws.log_alpha
         worst = int(np.argmin(log_alpha))
         return draws.take(np.delete(np.arange(len(draws)), worst)), float(log_alpha[worst])
+
+    def result(self) -> Samples:
+        """Return the best draws as samples of p_beta, and what is doubtful about them."""
+        draws, log_beta = self._split()
+        log_rate = math.log(max(len(draws), 1) / max(self.seen, 1))
+        if log_beta == -math.inf:
+            log_z_beta, log_law = log_rate, draws.log_q
+        else:
+            exact = enumerate_log_z_beta(self.sampler.target, self.sampler.proposal, log_beta)
+            log_z_beta = log_beta + log_rate if exact is None else exact
+            log_law = log_p_beta(draws.log_p, draws.log_q, log_beta)
+        return Samples(
+            items=draws.items,
+            log_p=draws.log_p,
+            log_q=draws.log_q,
+            proposals=self.seen,
+            features=draws.features,
+            doubts=tuple(self._doubts(log_beta)),
+            log_p_beta=log_law - log_z_beta,
+            log_beta=log_beta,
+            log_z_beta=log_z_beta,
+        )
+
+    def _doubts(self, log_beta: float) -> Iterator[str]:
+        if log_beta == -math.inf:
+            yield (
+                f"An acceptance rate of {self.sampler.acceptance_rate:g} is out of reach: only "
+                f"{self.possible:,} of {self.seen:,} proposals had P(x) > 0. The samples are "
+                "from the proposal filtered to the target's support (beta = 0). Ask for a lower "
+                "rate, or use a better proposal."
+            )
+        if log_beta > self.largest_ratio:
+            yield (
+                f"beta = {level_text(log_beta)} is above every ratio seen, the largest being "
+                f"{level_text(self.largest_ratio)}: a higher acceptance rate may give the same "
+                "samples for less."
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +12,10 @@ from numpy.typing import NDArray
 from quasir.core.streams import BLOCK
 from quasir.core.types import Array
 from quasir.draws.draws import Draws
+from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 
-__all__ = ["Walk", "chain_states", "log_move"]
-
-
-def log_move(log_w_from: Array, log_w_to: Array) -> Array:
-    """Return the log of the probability to move, min(1, w(x')/w(x)): line 4 of Algorithm 3.
-
-    `chain_states` moves exactly where log u is below this.
-    """
-    return np.minimum(0.0, log_w_to - log_w_from)
+__all__ = ["IndependentChain", "chain_states"]
 
 
 def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) -> NDArray[np.intp]:
@@ -76,14 +70,31 @@ def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) 
     return states.ravel()[:n]
 
 
-class Walk:
+class IndependentChain:
     """A chain, or one chain after another, over pieces of draws.
 
     With a beta the candidates are the draws that QRS accepts, each of weight max(w, beta).
+
+    Parameters
+    ----------
+    schedule : Schedule
+    n : int or None
+        Samples wanted; None takes all that come.
+    log_beta : float or None
+    finish : callable
+        Makes the sampler's result of this chain.
     """
 
-    def __init__(self, schedule: Schedule, n: int | None, log_beta: float | None) -> None:
-        self.schedule, self.n, self.log_beta = schedule, n, log_beta
+    verb = "found"
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        n: int | None,
+        log_beta: float | None,
+        finish: Callable[[IndependentChain], ChainSamples],
+    ) -> None:
+        self.schedule, self.n, self.log_beta, self._finish = schedule, n, log_beta, finish
         self.count = self.seen = self.proposals = self.steps = self.moves = 0
         self._candidates = self._done = self._stay = self.longest_stay = 0
         self._parts: list[Draws] = []
@@ -100,9 +111,20 @@ class Walk:
         """The samples."""
         return Draws.concatenate(self._parts)
 
-    def blocks_for(self, most: int) -> int:
-        """Return how many blocks are expected to hold the samples that are missing."""
+    @property
+    def in_sight(self) -> int:
+        """All samples, once the chain has started; none before."""
+        return (self.n or 1) if self.started else 0
+
+    def result(self) -> ChainSamples:
+        """Return the samples so far."""
+        return self._finish(self)
+
+    def next_stop(self) -> int | None:
+        """Return up to which draw the samples that are missing are expected."""
         assert self.n is not None
+        if self.count >= self.n:
+            return None
         missing = self.schedule.states_for(self.n)
         if self.schedule.reset is None:
             missing -= self._done
@@ -110,7 +132,7 @@ class Walk:
             missing -= self.schedule.reset * self.count + self._done
         filtered = self.log_beta is not None and self.seen > 0
         rate = max(self._candidates, 1) / self.seen if filtered else 1.0
-        return int(min(max(1, math.ceil(missing / rate / BLOCK)), most))
+        return self.seen + BLOCK * max(1, math.ceil(missing / rate / BLOCK))
 
     def add(self, piece: Draws) -> None:
         """Go on over a piece of draws."""

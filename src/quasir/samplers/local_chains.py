@@ -16,12 +16,12 @@ from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.loop import warn_if_hopeless
-from quasir.samplers.results import Chain, ran_out, stuck
-from quasir.samplers.schedule import Schedule
+from quasir.samplers.loop import budget_exceeded, warn_if_hopeless
+from quasir.samplers.results import ChainSamples
+from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
 
-__all__ = ["Kernel", "Local", "Starts", "choose", "log_acceptance"]
+__all__ = ["Kernel", "LocalChains", "Starts", "choose_column", "log_metropolis"]
 
 STEPS_AT_ONCE = 64
 """Steps whose random numbers a chain draws at once; changes no chain."""
@@ -39,7 +39,7 @@ Starts: TypeAlias = Callable[[Items], tuple[States, Array]]
 """From items of the proposal to states and their log P, -inf where no chain can start."""
 
 
-def log_acceptance(
+def log_metropolis(
     log_p_from: Array, log_p_to: Array, log_forward: Array, log_backward: Array
 ) -> Array:
     """Return log min(1, P(x') q(x|x') / (P(x) q(x'|x))), Metropolis and Hastings' ratio.
@@ -50,12 +50,12 @@ def log_acceptance(
     return np.minimum(0.0, (log_p_to - log_p_from) + (log_backward - log_forward))
 
 
-def choose(probs: Array, uniforms: Array) -> NDArray[np.int64]:
+def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
     """Return for each row of probabilities the column that its uniform in [0, 1) chooses.
 
     Examples
     --------
-    >>> choose(np.array([[0.0, 0.5, 0.0, 0.5], [0.2, 0.3, 0.5, 0.0]]), np.array([0.0, 0.9]))
+    >>> choose_column(np.array([[0.0, 0.5, 0.0, 0.5], [0.2, 0.3, 0.5, 0.0]]), np.array([0.0, 0.9]))
     array([1, 2])
     """
     below = np.cumsum(probs, axis=1)
@@ -64,7 +64,7 @@ def choose(probs: Array, uniforms: Array) -> NDArray[np.int64]:
 
 
 @dataclass
-class Local:
+class LocalChains:
     """Runs chains from starts that the global proposal gives.
 
     Attributes
@@ -110,7 +110,7 @@ class Local:
         at_once: int,
         budget: int | None,
         report: Report,
-    ) -> Chain:
+    ) -> ChainSamples:
         """Return n samples, the chains taking turns; `at_once` chains are run at a time."""
         root = root_seed(seed)
         chains = n if self.schedule.reset is not None else min(self.chains, n)
@@ -123,7 +123,7 @@ class Local:
                     states[first:], log_p[first:], group, chains, n, root, budget, found, report
                 )
         except _OutOfBudget:
-            raise ran_out(self._chain(found, decode), n, "proposals") from None
+            raise budget_exceeded(self._chain(found, decode), n, self.proposals) from None
         return self._chain(found, decode)
 
     def _begin(self, chains: int, root: int, budget: int | None) -> tuple[list[Any], Array]:
@@ -224,11 +224,11 @@ class Local:
         if self.schedule.reset is None and not self.doubts:
             self.doubts = stuck(longest, step)
 
-    def _chain(self, found: dict[int, tuple[Any, float]], decode: Any) -> Chain:
+    def _chain(self, found: dict[int, tuple[Any, float]], decode: Any) -> ChainSamples:
         order = sorted(found)
         items = decode([found[i][0] for i in order])
         features = self.target.features if isinstance(self.target, Product) and order else ()
-        return Chain(
+        return ChainSamples(
             items=items,
             log_p=np.array([found[i][1] for i in order], dtype=np.float64),
             proposals=self.proposals,

@@ -1,95 +1,165 @@
-"""Collecting accepted draws, and knowing when that is hopeless."""
+"""The loop that every sampler of global proposals runs, and the error when its budget is used up.
+
+A sampler says with a `Collector` what it keeps of the draws. Whether they are drawn now or were
+stored, the collector sees the same draws in the same order, so `sample` and `replay` agree.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from quasir.core.formatting import level_text
-from quasir.core.streams import BLOCK
+from quasir.core.arguments import check_count
+from quasir.core.progress import Progress, progress_of
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.types import Proposal, Seed, Target
+from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import BudgetExceeded, QuasirWarning
-from quasir.samplers.samples import Samples
+from quasir.samplers.results import SampleSet
 
-__all__ = ["Collected", "out_of_budget", "warn_if_hopeless"]
+__all__ = [
+    "Collector",
+    "blocks_for",
+    "budget_exceeded",
+    "collect",
+    "collect_stored",
+    "warn_if_hopeless",
+]
+
+MOST_BLOCKS = 64
+"""Blocks proposed at once, at most."""
+
+Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
 
 
-class Collected:
-    """Draws accepted so far at one beta, and the acceptance probabilities of all."""
+class Collector(Protocol[Result_co]):
+    """What a sampler keeps of the draws that pass by.
 
-    def __init__(self, log_beta: float) -> None:
-        self.log_beta = log_beta
-        self.proposals = 0
-        self._accepted: list[Draws] = []
-        self._count = 0
-        self._scored = 0
-        self._sum = 0.0
+    Attributes
+    ----------
+    seen : int
+        Draws seen so far.
+    verb : str
+        What happens to a draw that becomes a sample: accepted, kept, found.
+    """
 
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, piece: Draws, wanted: int | None = None) -> None:
-        """Keep what is accepted of a piece, up to `wanted` in all."""
-        accepted = piece.accepted(log_beta=self.log_beta)
-        proposed = len(piece)
-        if wanted is not None and self._count + len(accepted) >= wanted:
-            accepted = accepted[: wanted - self._count]
-            proposed = int(accepted[-1]) + 1
-        self._accepted.append(piece.take(accepted))
-        self._count += len(accepted)
-        self.proposals += proposed
-        self._scored += len(piece)
-        self._sum += float(np.exp(np.minimum(piece.log_ratio - self.log_beta, 0.0)).sum())
-
-    def blocks_for(self, n: int, most: int) -> int:
-        """Return how many blocks are expected to hold the samples that are missing."""
-        if not self.proposals:
-            return 1
-        rate = max(self._count, 1) / self.proposals
-        return int(min(max(1, math.ceil((n - self._count) / rate / BLOCK)), most))
+    seen: int
+    verb: str
 
     @property
-    def log_z_beta(self) -> float:
-        """Log of beta times the mean acceptance probability (Eqs. 2 and 6)."""
-        return self.log_beta + math.log(self._sum / self._scored) if self._sum > 0 else -math.inf
+    def count(self) -> int:
+        """Samples found so far."""
+        ...
 
-    def samples(self, log_z_beta: float) -> Samples:
-        """Return what was accepted, normalised."""
-        draws = Draws.concatenate(self._accepted)
-        log_p_beta = np.minimum(draws.log_p, self.log_beta + draws.log_q) - log_z_beta
-        return Samples(
-            draws.items,
-            log_p_beta,
-            draws.log_p,
-            draws.log_q,
-            self.log_beta,
-            log_z_beta,
-            self.proposals,
-            features=draws.features,
-        )
+    @property
+    def in_sight(self) -> int:
+        """Samples that are found or sure to come, such as those of a chain that has started."""
+        ...
+
+    def next_stop(self) -> int | None:
+        """Return up to which draw to go on, or None where all samples are found."""
+        ...
+
+    def add(self, piece: Draws) -> None:
+        """Take the next draws."""
+        ...
+
+    def result(self) -> Result_co:
+        """Return what was found so far."""
+        ...
 
 
-def out_of_budget(samples: Samples, n: int, max_proposals: int) -> BudgetExceeded:
+def collect(
+    collector: Collector[Result_co],
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    seed: Seed = None,
+    *,
+    max_proposals: int | None = None,
+    batch_size: int | None = None,
+    progress: Progress = False,
+) -> Result_co:
+    """Draw until the collector has its n samples.
+
+    Raises
+    ------
+    BudgetExceeded
+        When `max_proposals` were made; its ``samples`` holds those found.
+    """
+    streams, report = DrawStreams.of(seed), progress_of(progress, collector.verb)
+    while (stop := collector.next_stop()) is not None:
+        if max_proposals is not None:
+            if collector.seen >= max_proposals:
+                raise budget_exceeded(collector.result(), n, collector.seen, collector.verb)
+            stop = min(stop, max_proposals)
+        first, skipped = divmod(collector.seen, BLOCK)
+        blocks = min(math.ceil(stop / BLOCK) - first, MOST_BLOCKS)
+        piece = draw_blocks(target, proposal, streams, first, blocks, stop, batch_size)
+        if skipped:
+            piece = piece.take(np.arange(skipped, len(piece)))
+        collector.add(piece)
+        report(min(collector.count, n), n, collector.seen)
+        warn_if_hopeless(collector.in_sight, n, collector.seen)
+    return collector.result()
+
+
+def collect_stored(collector: Collector[Result_co], draws: Draws, n: int | None) -> Result_co:
+    """Let the collector take stored draws; with n, all n samples must be among them.
+
+    Raises
+    ------
+    BudgetExceeded
+        Where the draws hold fewer than n; its ``samples`` holds those.
+    """
+    collector.add(draws)
+    found = collector.result()
+    if n is not None and len(found) < n:
+        raise budget_exceeded(found, n, len(draws), collector.verb, "draws")
+    return found
+
+
+def check_sizes(n: int | None, max_proposals: int | None = None) -> None:
+    """Refuse a number of samples or a budget that is not a whole number above 0."""
+    for name, value in (("n", n), ("max_proposals", max_proposals)):
+        if value is not None:
+            check_count(name, value)
+
+
+def blocks_for(missing: int, found: int, proposals: int) -> int:
+    """Return how many blocks are expected to hold the samples that are missing."""
+    if not proposals:
+        return 1
+    rate = max(found, 1) / proposals
+    return max(1, min(math.ceil(missing / rate / BLOCK), MOST_BLOCKS))
+
+
+def budget_exceeded(
+    samples: SampleSet, n: int, proposals: int, verb: str = "found", what: str = "proposals"
+) -> BudgetExceeded:
     """Return the error for a budget that ran out, with what was found."""
     found = len(samples)
-    if found:
-        need = f"At this rate {n:,} need about {math.ceil(n * max_proposals / found):.2g} proposals"
-    else:
-        need = "Nothing was accepted"
+    need = (
+        f"At this rate {n:,} need about {math.ceil(n * proposals / found):.2g} {what}"
+        if found
+        else f"Nothing was {verb}"
+    )
     return BudgetExceeded(
-        f"{max_proposals:,} proposals gave {found:,} of {n:,} samples at beta = "
-        f"{level_text(samples.log_beta)}. {need}: raise max_proposals, lower beta, or use a "
-        "proposal closer to the target. The samples found are in this error's .samples.",
+        f"{proposals:,} {what} gave {found:,} of {n:,} samples. {need}: allow for more, lower "
+        "beta, ask for less burn-in, thinning or resetting, or use a proposal closer to the "
+        "target. The samples found are in this error's .samples.",
         samples,
     )
 
 
 def warn_if_hopeless(accepted: int, n: int, proposals: int) -> None:
-    """Warn, each time the proposals have grown tenfold, while under 1 % of n was accepted."""
+    """Warn, each time the proposals have grown tenfold, while under 1 % of n was found."""
     decade = 10.0 ** math.floor(math.log10(max(proposals, 1)))
-    fresh = proposals - decade < 64 * BLOCK
+    fresh = proposals - decade < MOST_BLOCKS * BLOCK
     if proposals < 100_000 or not fresh or accepted >= 0.01 * n:
         return
     ahead = f"about {proposals * n / accepted:.1e} in all" if accepted else "no end in sight"

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from quasir.core.arguments import as_log_beta, check_count
-from quasir.core.items import as_items
-from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import check_log_scores, name_of, score
-from quasir.core.streams import DrawStreams, Purpose, derived_seed
+from quasir.core.arguments import as_log_beta, exp_or_inf
+from quasir.core.progress import Progress
 from quasir.core.types import Array, Items, Proposal, Seed, Target
-from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
-from quasir.samplers.loop import Collected, out_of_budget, warn_if_hopeless
-from quasir.samplers.samples import Samples
+from quasir.samplers.at_beta import AtBeta
+from quasir.samplers.results import Samples
 
 __all__ = ["QRS"]
-
-MOST_BLOCKS = 64
-"""Blocks proposed at once, at most."""
-NORMALISER_BLOCKS = 16
-"""Blocks drawn to estimate Z_beta for `log_prob` where it is not known otherwise."""
 
 
 class QRS:
@@ -57,12 +44,12 @@ class QRS:
     ) -> None:
         self.target, self.proposal = target, proposal
         self.log_beta = as_log_beta(beta, log_beta)
-        self._log_z_beta: float | None = None
+        self._level = AtBeta(target, proposal, self.log_beta)
 
     @property
     def beta(self) -> float:
         """The level; where it is out of a float's range, see `log_beta`."""
-        return math.exp(self.log_beta) if self.log_beta < 709.7 else math.inf
+        return exp_or_inf(self.log_beta)
 
     def sample(
         self,
@@ -87,31 +74,14 @@ class QRS:
         batch_size : int, optional
             How many items the target scores at once; changes no sample.
         progress : bool or callable
-            True shows a line on stderr; a callable is called with (accepted, n, proposed).
+            True shows a line on stderr; a callable is called with (found, n, proposed).
 
         Raises
         ------
         BudgetExceeded
             When `max_proposals` were made; its ``samples`` holds those found.
         """
-        check_count("n", n)
-        if max_proposals is not None:
-            check_count("max_proposals", max_proposals)
-        streams, found, block = DrawStreams.of(seed), Collected(self.log_beta), 0
-        report = progress_of(progress, "accepted")
-        while len(found) < n:
-            if max_proposals is not None and found.proposals >= max_proposals:
-                raise out_of_budget(self._samples(found), n, max_proposals)
-            blocks = found.blocks_for(n, MOST_BLOCKS)
-            piece = draw_blocks(
-                self.target, self.proposal, streams, block, blocks, max_proposals, batch_size
-            )
-            self._check(piece)
-            found.add(piece, n)
-            block += blocks
-            report(min(len(found), n), n, found.proposals)
-            warn_if_hopeless(len(found), n, found.proposals)
-        return self._samples(found)
+        return self._level.sample(n, seed, max_proposals, batch_size, progress)
 
     def replay(self, draws: Draws, n: int | None = None) -> Samples:
         """Return the samples among stored draws: the first n, or all.
@@ -121,15 +91,7 @@ class QRS:
         BudgetExceeded
             Where the draws hold fewer than n; its ``samples`` holds those.
         """
-        if n is not None:
-            check_count("n", n)
-        self._check(draws)
-        found = Collected(self.log_beta)
-        found.add(draws, n)
-        samples = self._samples(found)
-        if n is not None and len(samples) < n:
-            raise out_of_budget(samples, n, len(draws))
-        return samples
+        return self._level.replay(draws, n)
 
     def log_prob(self, items: Items) -> Array:
         """Return log p_beta(x), Eq. 1 (`eq:p_beta`).
@@ -137,38 +99,4 @@ class QRS:
         Z_beta is exact where the proposal's support can be listed. Else it is estimated once,
         from the proposals of the first call that needed it.
         """
-        items = as_items(items)
-        log_p = score(self.target, items)
-        log_q = check_log_scores(
-            self.proposal.log_prob(items), items, name_of(self.proposal), "log q"
-        )
-        if self._log_z_beta is None:
-            self._log_z_beta = self._enumerated()
-        if self._log_z_beta is None:
-            found = Collected(self.log_beta)
-            streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
-            found.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
-            self._log_z_beta = found.log_z_beta
-        return np.minimum(log_p, self.log_beta + log_q) - self._log_z_beta
-
-    def _samples(self, found: Collected) -> Samples:
-        if self._log_z_beta is None:
-            exact = self._enumerated()
-            self._log_z_beta = found.log_z_beta if exact is None else exact
-        return found.samples(self._log_z_beta)
-
-    def _enumerated(self) -> float | None:
-        return enumerate_log_z_beta(self.target, self.proposal, self.log_beta)
-
-    def _check(self, piece: Draws) -> None:
-        """Look at each piece of draws before it is used; QRS takes any ratio."""
-
-
-def enumerate_log_z_beta(target: Target, proposal: Proposal, log_beta: float) -> float | None:
-    """Return log Z_beta summed over the proposal's support, or None where it has no list."""
-    support = getattr(proposal, "support", None)
-    if support is None:
-        return None
-    log_p, log_q = score(target, support), np.asarray(proposal.log_prob(support))
-    total = np.logaddexp.reduce(np.minimum(log_p, log_beta + log_q))
-    return float(total)
+        return self._level.log_prob(items)

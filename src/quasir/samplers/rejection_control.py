@@ -2,76 +2,36 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from quasir.core.arguments import as_log_beta, exp_or_inf
 from quasir.core.progress import Progress
-from quasir.core.types import Array, Seed
+from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
-from quasir.errors import InputError
-from quasir.estimation.estimate import Z95, Estimate
-from quasir.samplers.loop import Collected
-from quasir.samplers.qrs import QRS
-from quasir.samplers.samples import Samples
+from quasir.errors import BudgetExceeded
+from quasir.samplers.at_beta import AtBeta
+from quasir.samplers.results import Samples, WeightedSamples
 
-__all__ = ["RejectionControl", "Weighted", "log_control_weight"]
+__all__ = ["RejectionControl", "log_control_weight"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Weighted(Samples):
-    """Samples of p_beta with the weights of p over p_beta.
-
-    Attributes
-    ----------
-    log_weight : array
-        log max(1, P(x)/(beta q(x))): the weight up to a constant, which `mean` divides out.
-    """
-
-    log_weight: Array = field(kw_only=True)
-
-    def mean(self, values: ArrayLike) -> Estimate:
-        """Return the mean under p of a column of values, one for each sample.
-
-        It is self-normalised: consistent, with a bias that falls as 1/n.
-
-        Examples
-        --------
-        >>> import quasir as qr
-        >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
-        >>> samples = qr.RejectionControl(target, proposal, beta=1).sample(1000, seed=0)
-        >>> print(samples.mean([item == "a" for item in samples.items]))
-        0.5067 ± 0.021 [0.4647, 0.5486]
-        """
-        column = np.asarray(values, dtype=np.float64)
-        if column.shape != (len(self),):
-            raise InputError(
-                f"values have shape {column.shape}, but there are {len(self)} samples: give one "
-                "value for each."
-            )
-        if not len(self):
-            return Estimate(math.nan, math.nan, -math.inf, math.inf)
-        weight = np.exp(self.log_weight - self.log_weight.max())
-        weight /= weight.sum()
-        mean = float(weight @ column)
-        se = float(np.sqrt((weight**2) @ (column - mean) ** 2))
-        return Estimate(mean, se, mean - Z95 * se, mean + Z95 * se)
-
-    @property
-    def distance(self) -> str:
-        """What is known of the distance to p: weighted, there is none but that of a finite n."""
-        return "0 as n grows, with the weights in log_weight; without them: " + super().distance
-
-
-class RejectionControl(QRS):
+class RejectionControl:
     """QRS whose samples carry the weight max(1, P(x)/(beta q(x))) of p over p_beta.
 
     Weighted means are consistent for expectations under p whatever beta is, and cheaper than
     importance sampling from q where what is averaged is dear: draws of small ratio are mostly
     rejected before it is computed.
+
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+        P and q.
+    beta, log_beta : float
+        Exactly one of them.
 
     Examples
     --------
@@ -82,6 +42,23 @@ class RejectionControl(QRS):
     [1.0, 5.0]
     """
 
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        beta: float | None = None,
+        *,
+        log_beta: float | None = None,
+    ) -> None:
+        self.target, self.proposal = target, proposal
+        self.log_beta = as_log_beta(beta, log_beta)
+        self._level = AtBeta(target, proposal, self.log_beta)
+
+    @property
+    def beta(self) -> float:
+        """The level; where it is out of a float's range, see `log_beta`."""
+        return exp_or_inf(self.log_beta)
+
     def sample(
         self,
         n: int,
@@ -89,20 +66,38 @@ class RejectionControl(QRS):
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
-    ) -> Weighted:
+    ) -> WeightedSamples:
         """Return the n samples that `QRS.sample` gives, weighted."""
-        return cast(Weighted, super().sample(n, seed, max_proposals, batch_size, progress))
+        with _weighted_error():
+            return _weighted(self._level.sample(n, seed, max_proposals, batch_size, progress))
 
-    def replay(self, draws: Draws, n: int | None = None) -> Weighted:
+    def replay(self, draws: Draws, n: int | None = None) -> WeightedSamples:
         """Return the samples that `QRS.replay` gives, weighted."""
-        return cast(Weighted, super().replay(draws, n))
+        with _weighted_error():
+            return _weighted(self._level.replay(draws, n))
 
-    def _samples(self, found: Collected) -> Weighted:
-        plain: dict[str, Any] = vars(super()._samples(found))
-        log_weight = log_control_weight(plain["log_p"] - plain["log_q"], self.log_beta)
-        return Weighted(**plain, log_weight=log_weight)
+    def log_prob(self, items: Items) -> Array:
+        """Return log p_beta(x), the law of the samples without their weights."""
+        return self._level.log_prob(items)
 
 
 def log_control_weight(log_ratio: Array, log_beta: float) -> Array:
     """Return log max(1, w/beta), the log of p/p_beta up to a constant."""
     return np.maximum(log_ratio - log_beta, 0.0)
+
+
+@contextmanager
+def _weighted_error() -> Iterator[None]:
+    """Weigh the samples that an error carries, too."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        error.samples = _weighted(error.samples)
+        raise
+
+
+def _weighted(samples: Samples) -> WeightedSamples:
+    assert samples.log_q is not None
+    parts = {part.name: getattr(samples, part.name) for part in fields(samples)}
+    log_weight = log_control_weight(samples.log_p - samples.log_q, samples.log_beta)
+    return WeightedSamples(**parts, log_weight=log_weight)

@@ -1,4 +1,4 @@
-"""What a sampler returns whose law is p only in the limit: it cannot be scored, nor certified."""
+"""What samplers return: samples, and what is known of their law."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from quasir.core.arguments import exp_or_inf
+from quasir.core.formatting import level_text
 from quasir.core.items import Coded, Column
 from quasir.core.types import Array, Items
-from quasir.errors import BudgetExceeded
+from quasir.errors import InputError
+from quasir.estimation.estimate import Z95, Estimate
 
-__all__ = ["Approximate", "Chain", "count_distinct", "ran_out"]
-
-STUCK = 0.1
-"""A chain that spent more than this share of its steps on one state is doubted,"""
-STAYED = 20
-"""if they were more than so many: a short chain may well stay for a few steps."""
+__all__ = [
+    "ApproximateSamples",
+    "ChainSamples",
+    "ClimbingSamples",
+    "SampleSet",
+    "Samples",
+    "WeightedSamples",
+    "count_distinct",
+]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Approximate:
-    """Samples of a law that tends to p, at a distance that is not estimated.
+class SampleSet:
+    """What all samples have.
 
     Attributes
     ----------
@@ -36,8 +42,6 @@ class Approximate:
         log q(x); None where the samples are no draws from q.
     proposals : int
         How many were proposed to find them.
-    distance : str
-        What is known of the distance to p: "unknown: ..." with the reason, or a bound.
     features : dict of arrays
         A column for each feature of the target.
     doubts : tuple of str
@@ -48,7 +52,6 @@ class Approximate:
     log_p: Array
     log_q: Array | None = None
     proposals: int
-    distance: str
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
 
@@ -65,6 +68,102 @@ class Approximate:
         """How many of the samples are different."""
         return count_distinct(self.items)
 
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Samples(SampleSet):
+    """I.i.d. samples of p_beta: accepted items, in the order they were drawn.
+
+    Attributes
+    ----------
+    log_p_beta : array
+        log p_beta(x), Eq. 1: normalised by `log_z_beta`.
+    log_beta : float
+        The level they were accepted at.
+    log_z_beta : float
+        Log of Z_beta: exact where the proposal's support can be listed, else estimated.
+    """
+
+    log_p_beta: Array
+    log_beta: float
+    log_z_beta: float
+
+    @property
+    def beta(self) -> float:
+        """The level; where it is out of a float's range, see `log_beta`."""
+        return exp_or_inf(self.log_beta)
+
+    @property
+    def distance(self) -> str:
+        """What is known of the distance of their law to p."""
+        return (
+            f"TVD(p, p_beta) and KL(p, p_beta) at beta = {level_text(self.log_beta)} are estimated "
+            "by quasir.tradeoff from draws"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {len(self):,} accepted of {self.proposals:,} proposed at "
+            f"beta = {level_text(self.log_beta)}>"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class WeightedSamples(Samples):
+    """Samples of p_beta with the weights of p over p_beta.
+
+    Attributes
+    ----------
+    log_weight : array
+        log max(1, P(x)/(beta q(x))): the weight up to a constant, which `mean` divides out.
+    """
+
+    log_weight: Array
+
+    def mean(self, values: ArrayLike) -> Estimate:
+        """Return the mean under p of a column of values, one for each sample.
+
+        It is self-normalised: consistent, with a bias that falls as 1/n.
+
+        Examples
+        --------
+        >>> import quasir as qr
+        >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+        >>> samples = qr.RejectionControl(target, proposal, beta=1).sample(1000, seed=0)
+        >>> print(samples.mean([item == "a" for item in samples.items]))
+        0.5067 ± 0.021 [0.4647, 0.5486]
+        """
+        column = np.asarray(values, dtype=np.float64)
+        if column.shape != (len(self),):
+            raise InputError(
+                f"values have shape {column.shape}, but there are {len(self)} samples: give one "
+                "value for each."
+            )
+        if not len(self):
+            return Estimate(math.nan, math.nan, -math.inf, math.inf)
+        weight = np.exp(self.log_weight - self.log_weight.max())
+        weight /= weight.sum()
+        mean = float(weight @ column)
+        se = float(np.sqrt((weight**2) @ (column - mean) ** 2))
+        return Estimate(mean, se, mean - Z95 * se, mean + Z95 * se)
+
+    @property
+    def distance(self) -> str:
+        """What is known of the distance to p: weighted, there is none but that of a finite n."""
+        return "0 as n grows, with the weights in log_weight; without them: " + super().distance
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ApproximateSamples(SampleSet):
+    """Samples of a law that tends to p, at a distance that is not estimated.
+
+    Attributes
+    ----------
+    distance : str
+        What is known of the distance to p: "unknown: ..." with the reason, or a bound.
+    """
+
+    distance: str
+
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__}: {len(self):,} samples, {self.distinct:,} distinct, from "
@@ -73,7 +172,23 @@ class Approximate:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Chain(Approximate):
+class ClimbingSamples(ApproximateSamples):
+    """Samples of rejection sampling whose beta climbed.
+
+    Attributes
+    ----------
+    log_betas : array
+        The level that each sample was accepted at: that one is from p_beta at that level.
+    log_beta : float
+        The largest ratio seen.
+    """
+
+    log_betas: Array
+    log_beta: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ChainSamples(ApproximateSamples):
     """Samples of a Markov chain whose stationary law is p.
 
     Attributes
@@ -83,7 +198,7 @@ class Chain(Approximate):
     independent : bool
         Whether each sample has a chain of its own.
     tvd_bound : float
-        TVD(p, law of each sample) is at most this; 1, which is no news, where nothing is known.
+        TVD(p, law of each sample) is at most this; 1, which says nothing, where nothing is known.
     """
 
     steps: int
@@ -95,22 +210,6 @@ class Chain(Approximate):
     def move_rate(self) -> float:
         """Moves per step: what MCMC calls the acceptance rate."""
         return self.moves / self.steps if self.steps else math.nan
-
-
-def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
-    """Return the doubt about a chain that stayed on one state, or none.
-
-    Examples
-    --------
-    >>> stuck(3, 1000)
-    ()
-    """
-    if longest_stay <= max(STUCK * steps, STAYED):
-        return ()
-    return (
-        f"The chain stayed on one state for {longest_stay:,} of {steps:,} steps: its samples rest "
-        "on few states. Run it longer, reset it for each sample, or use a better proposal.",
-    )
 
 
 def count_distinct(items: Items) -> int:
@@ -128,15 +227,3 @@ def count_distinct(items: Items) -> int:
     if isinstance(items, Column) and hasattr(items, "token_ids"):
         return len({items.token_ids(i).tobytes() for i in range(len(items))})
     return len(set(items))
-
-
-def ran_out(samples: Approximate, n: int, source: str) -> BudgetExceeded:
-    """Return the error for draws that gave too few samples, with those found."""
-    found = len(samples)
-    rate = f"about {n / found:.2g} times as many" if found else "Nothing was found: use more"
-    return BudgetExceeded(
-        f"{samples.proposals:,} {source} gave {found:,} of {n:,} samples. {rate} would do, or "
-        "less burn-in, thinning or resetting, or a proposal closer to the target. The samples "
-        "found are in this error's .samples.",
-        samples,
-    )

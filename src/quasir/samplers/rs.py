@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from quasir.core.arguments import as_log_beta, exp_or_inf
 from quasir.core.formatting import level_text
+from quasir.core.progress import Progress
 from quasir.core.scores import show
+from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
-from quasir.errors import RatioExceeded
-from quasir.samplers.qrs import QRS
+from quasir.errors import RatioExceededError
+from quasir.samplers.at_beta import AtBeta
+from quasir.samplers.results import Samples
 
 __all__ = ["RS"]
 
 
-class RS(QRS):
+class RS:
     """Rejection sampling (Algorithm 1, in grey): P(x) <= beta q(x) for every x is promised.
 
     The samples are then from p itself. A draw that breaks the promise is an error, since no
     acceptance probability could make up for it; QRS takes such a beta.
+
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+        P and q.
+    beta, log_beta : float
+        Exactly one of them.
 
     Examples
     --------
@@ -27,16 +38,66 @@ class RS(QRS):
     True
     """
 
-    def _check(self, piece: Draws) -> None:
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        beta: float | None = None,
+        *,
+        log_beta: float | None = None,
+    ) -> None:
+        self.target, self.proposal = target, proposal
+        self.log_beta = as_log_beta(beta, log_beta)
+        self._level = AtBeta(target, proposal, self.log_beta)
+
+    @property
+    def beta(self) -> float:
+        """The level; where it is out of a float's range, see `log_beta`."""
+        return exp_or_inf(self.log_beta)
+
+    def sample(
+        self,
+        n: int,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = False,
+    ) -> Samples:
+        """Return exactly n samples; the parameters are those of `QRS.sample`.
+
+        Raises
+        ------
+        RatioExceededError
+            Where a draw has a ratio above beta.
+        BudgetExceeded
+            When `max_proposals` were made; its ``samples`` holds those found.
+        """
+        return self._level.sample(
+            n, seed, max_proposals, batch_size, progress, check=self._must_be_below
+        )
+
+    def replay(self, draws: Draws, n: int | None = None) -> Samples:
+        """Return the samples among stored draws: the first n, or all."""
+        return self._level.replay(draws, n, check=self._must_be_below)
+
+    def log_prob(self, items: Items) -> Array:
+        """Return log p(x), as `QRS.log_prob` does."""
+        return self._level.log_prob(items)
+
+    def _must_be_below(self, piece: Draws) -> None:
         # A ratio equal to beta but for rounding is within the bound.
         slack = 1e-9 * max(1.0, abs(self.log_beta))
         above = np.flatnonzero(piece.log_ratio > self.log_beta + slack)
         if len(above):
             i = int(above[np.argmax(piece.log_ratio[above])])
-            raise RatioExceeded(
+            raise RatioExceededError(
                 f"{len(above)} of {len(piece)} draws have a ratio P(x)/q(x) above beta = "
                 f"{level_text(self.log_beta)}, the largest being "
-                f"{level_text(float(piece.log_ratio[i]))} for {show(piece.items[i])}: rejection "
+                f"{level_text(float(piece.log_ratio[i]))}{_item(piece, i)}: rejection "
                 "sampling would be inexact. Raise beta above every ratio, or use QRS, which "
                 "needs no bound and says how far from the target it is."
             )
+
+
+def _item(piece: Draws, i: int) -> str:
+    return "" if piece.items is None else f" for {show(piece.items[i])}"

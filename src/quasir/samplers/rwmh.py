@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from quasir.core.arguments import check_count, number
 from quasir.core.items import as_items
+from quasir.core.optional import offered
 from quasir.core.progress import Progress, progress_of
 from quasir.core.scores import name_of, score
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, ScoreError
 from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
-from quasir.samplers.local_chains import Local, States, choose, log_acceptance
-from quasir.samplers.results import Chain
+from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
+from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 
 __all__ = ["RWMH", "Editor", "boosted"]
@@ -112,7 +113,7 @@ class RWMH:
                 f"the editor is a {type(editor).__name__}, but must have the method "
                 "log_token_probs(sequences, positions), as quasir.text.MaskedLM has."
             )
-        longest = getattr(proposal, "max_tokens", None) if max_tokens is None else max_tokens
+        longest = offered(proposal, "max_tokens") if max_tokens is None else max_tokens
         if longest is None:
             raise InputError("give max_tokens: this proposal does not say how long its items are.")
         check_count("chains", chains)
@@ -129,7 +130,7 @@ class RWMH:
         batch_size: int | None = None,
         progress: Progress = False,
         starts: Draws | None = None,
-    ) -> Chain:
+    ) -> ChainSamples:
         """Return n samples.
 
         Parameters
@@ -154,7 +155,7 @@ class RWMH:
         for name, value in (("n", n), ("max_proposals", max_proposals), ("batch_size", batch_size)):
             if value is not None or name == "n":
                 check_count(name, value)
-        local = Local(
+        local = LocalChains(
             self.target,
             self.proposal,
             self.step,
@@ -169,7 +170,7 @@ class RWMH:
 
     def starts(self, items: Items) -> tuple[list[Tokens], Array]:
         """Return items as sequences, and their log P; -inf where the length is not allowed."""
-        encode = getattr(self.editor, "encode", None)
+        encode = offered(self.editor, "encode")
         every = encode(items) if encode else [tuple(int(t) for t in item) for item in items]
         lengths = np.array([len(tokens) for tokens in every])
         fitting = np.flatnonzero(
@@ -192,7 +193,7 @@ class RWMH:
         probs = self.token_probs(masked, np.array([edit.position for edit in edits]))
         with np.errstate(divide="ignore"):
             log_probs = np.log(probs)
-        tokens = choose(probs, uniforms[:, 2])
+        tokens = choose_column(probs, uniforms[:, 2])
         candidates, forward, backward = [], np.empty(len(edits)), np.empty(len(edits))
         for i, (x, edit) in enumerate(zip(states, edits, strict=True)):
             candidates.append(edit.applied(x, int(tokens[i])))
@@ -207,7 +208,7 @@ class RWMH:
         ]
         if asked:
             log_p_new[asked] = score(self.target, self._decode([candidates[i] for i in asked]))
-        moved = np.log1p(-uniforms[:, 3]) <= log_acceptance(log_p, log_p_new, forward, backward)
+        moved = np.log1p(-uniforms[:, 3]) <= log_metropolis(log_p, log_p_new, forward, backward)
         kept = [y if m else x for x, y, m in zip(states, candidates, moved, strict=True)]
         return kept, np.where(moved, log_p_new, log_p), moved
 
@@ -229,7 +230,7 @@ class RWMH:
         return boosted(probs, self.boost)
 
     def _decode(self, states: Sequence[Tokens]) -> Items:
-        decode: Any = getattr(self.editor, "decode", None) or as_items
+        decode: Any = offered(self.editor, "decode") or as_items
         return decode(list(states))
 
 
@@ -259,7 +260,7 @@ def _boost(boost: Mapping[str | int, float], editor: Editor) -> dict[int, float]
                 f"the boost of {word!r} is {weight!r}, but must be between 0 and 1: the "
                 "probability to propose it on top of the editor's."
             )
-        token_id = getattr(editor, "token_id", None) if isinstance(word, str) else int
+        token_id = offered(editor, "token_id") if isinstance(word, str) else int
         if token_id is None:
             raise InputError(
                 f"{word!r} cannot be boosted by its name: this editor has no token_id(word). Give "

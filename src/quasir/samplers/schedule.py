@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from quasir.core.arguments import check_count
 from quasir.errors import InputError
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "stuck"]
+
+STUCK = 0.1
+"""A chain that spent more than this share of its steps on one state is doubted,"""
+STAYED = 20
+"""if these were more than so many: a short chain may well stay for a few steps."""
 
 Places = NDArray[np.intp]
 
@@ -107,3 +112,19 @@ def _cut_short(ahead: list[int], length: int, done: int) -> tuple[Places, Places
             return np.array(starts, np.intp), np.array(ends, np.intp), n - start
         ends.append(at - 1)
     return np.array(starts, np.intp), np.array(ends, np.intp), 0
+
+
+def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
+    """Return the doubt about a chain that stayed on one state, or none.
+
+    Examples
+    --------
+    >>> stuck(3, 1000)
+    ()
+    """
+    if longest_stay <= max(STUCK * steps, STAYED):
+        return ()
+    return (
+        f"The chain stayed on one state for {longest_stay:,} of {steps:,} steps: its samples rest "
+        "on few states. Run it longer, reset it for each sample, or use a better proposal.",
+    )

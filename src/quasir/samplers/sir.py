@@ -13,7 +13,8 @@ from quasir.core.types import Array, Proposal, Seed, Target
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.results import Approximate, ran_out
+from quasir.samplers.loop import budget_exceeded, check_sizes
+from quasir.samplers.results import ApproximateSamples
 
 __all__ = ["SIR", "resampling_law"]
 
@@ -50,12 +51,12 @@ class SIR:
         max_proposals: int | None = None,
         batch_size: int | None = None,
         progress: Progress = False,
-    ) -> Approximate:
+    ) -> ApproximateSamples:
         """Return n samples from the pool ``quasir.draw(target, proposal, pool, seed)``.
 
         The parameters are those of `QRS.sample`.
         """
-        check_count("n", n)
+        check_sizes(n)
         if max_proposals is not None and max_proposals < self.pool:
             raise InputError(
                 f"max_proposals is {max_proposals}, but the pool is {self.pool} draws: make the "
@@ -65,7 +66,7 @@ class SIR:
         draws = draw(self.target, self.proposal, self.pool, root, batch_size, progress)
         return self.replay(draws, n, root)
 
-    def replay(self, draws: Draws, n: int, seed: Seed = None) -> Approximate:
+    def replay(self, draws: Draws, n: int, seed: Seed = None) -> ApproximateSamples:
         """Return n samples from stored draws as the pool; by default by the draws' own seed.
 
         Raises
@@ -73,7 +74,7 @@ class SIR:
         BudgetExceeded
             Where no draw has P(x) > 0.
         """
-        check_count("n", n)
+        check_sizes(n)
         law = resampling_law(draws.log_ratio)
         root = draws.seed if seed is None else root_seed(seed)
         if draws.items is None:
@@ -87,7 +88,7 @@ class SIR:
             # Rounding must not lead past the last draw that is possible.
             chosen = np.minimum(chosen, np.flatnonzero(law)[-1])
         kept = draws.take(chosen)
-        samples = Approximate(
+        samples = ApproximateSamples(
             items=kept.items,
             log_p=kept.log_p,
             log_q=kept.log_q,
@@ -100,7 +101,7 @@ class SIR:
             doubts=_doubts(ess, n, len(draws)),
         )
         if not ess:
-            raise ran_out(samples, n, "draws, none of them with P(x) > 0,")
+            raise budget_exceeded(samples, n, len(draws), what="draws, none of them with P(x) > 0,")
         return samples
 
 

@@ -1,4 +1,4 @@
-"""Small models of statistical physics, with the gradients that `Gibbs` needs.
+"""Small models of statistical physics, with the gradients that `GibbsWithGradients` needs.
 
 A state is a row of whole numbers: 0 or 1 for Ising models and Boltzmann machines, 0 to K - 1 for
 Potts models. `grad` is the gradient of log P at a state: of 0/1 numbers by themselves, of others

@@ -1,4 +1,4 @@
-"""Texts of a fixed length, differentiable by their tokens, for `Gibbs` (appendix G.2)."""
+"""Texts of a fixed length, differentiable by their tokens (appendix G.2)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DifferentiableText:
     A text whose embeddings lie in some direction::
 
         target = qr.text.DifferentiableText(lm, lambda e: (e.mean(dim=1) @ direction), length=10)
-        qr.Gibbs(target, lm, site_first=True, chains=32).sample(1000, seed=0)
+        qr.GibbsWithGradients(target, lm, site_first=True, chains=32).sample(1000, seed=0)
     """
 
     def __init__(self, base: CausalLM, log_factor: Callable[[Tensor], Tensor], length: int) -> None:
