@@ -20,7 +20,7 @@ def curve_of(log_w, **columns):
 
 def test_a_good_certificate_has_no_doubts():
     cert = CURVE.at(beta=2)
-    assert cert.doubts == []
+    assert cert.doubts == ()
     assert cert.n == 100_000
     # E[w]^2/E[w^2] is exp(-0.1): the chi-square distance of two Poissons is exp((11-10)^2/10) - 1
     assert cert.ess == pytest.approx(np.exp(-0.1) * 100_000, rel=0.01)

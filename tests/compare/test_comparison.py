@@ -10,6 +10,7 @@ import quasir as qr
 from quasir.compare import compare
 from quasir.compare.comparison import cost_of, seed_of
 from quasir.compare.notes import notes_of
+from quasir.estimation.quantities import Moment
 from tests.compare.pools import VOWEL, letters, part, places, poissons
 
 POOL = letters(30_000)
@@ -89,8 +90,8 @@ def test_every_number_is_that_of_its_samples(found, sampler, steps):
         expected["kl"].append(certificate.kl.value)
     names = {
         "cost": "draws_a_sample",
-        "vowel": "moment:vowel",
-        "long": "moment:long",
+        "vowel": Moment("vowel"),
+        "long": Moment("long"),
         "unique": "unique",
         "bleu": "self_bleu",
     }
@@ -132,7 +133,7 @@ def test_the_law_of_the_samples():
     """QRS at 0.5 has the moment that its own trade-off predicts, the proposal that of q."""
     found = compare(letters(150_000, seed=5), ["qrs"], [0.5], n=1000, runs=50)
     q = {"a": 1, "e a": 1, "x y x": 2, "y": 1, "z z": 4}
-    cell = row_of(found, "proposal").cells["moment:vowel"]
+    cell = row_of(found, "proposal").cells[Moment("vowel")]
     assert cell.runs.mean == pytest.approx(2 / 9, abs=5 * cell.runs.sd / math.sqrt(50))
     base = {"a": 0.1, "e a": 0.1, "x y x": 0.4, "y": 0.0, "z z": 0.2}
     p = {x: a * np.exp(1.2 * VOWEL([x])[0]) for x, a in base.items()}
@@ -144,7 +145,7 @@ def test_the_law_of_the_samples():
         low, high = (middle, high) if rate > 0.5 else (low, middle)
     p_beta = {x: min(p[x], low * q[x] / 9) for x in p}
     expected = (p_beta["a"] + p_beta["e a"]) / sum(p_beta.values())
-    cell = row_of(found, "qrs", 0.5).cells["moment:vowel"]
+    cell = row_of(found, "qrs", 0.5).cells[Moment("vowel")]
     assert cell.runs.mean == pytest.approx(expected, abs=5 * cell.runs.sd / math.sqrt(50))
     assert abs(expected - 2 / 9) > 20 * cell.runs.sd / math.sqrt(50)
 

@@ -10,6 +10,7 @@ from scipy import stats
 import quasir as qr
 from quasir.compare.spread import ABOVE, BETAS, betas_of, variance
 from quasir.compare.table import as_csv
+from quasir.estimation.quantities import Moment
 from tests.compare.pools import letters, poissons
 from tests.statistical.goodness import FALSE_ALARM
 
@@ -62,7 +63,7 @@ def test_each_number_is_that_of_its_tenth():
                 "AR": curve.acceptance_rate,
                 "TVD": curve.tvd,
                 "KL": curve.kl,
-                **{f"moment:{feature}": part for feature, part in curve.moments.items()},
+                **{Moment(feature): part for feature, part in curve.moments.items()},
             }[name][at]
             assert spread.cell.values[i] == pytest.approx(estimate.value, abs=1e-14)
             assert spread.cell.ses[i] == pytest.approx(estimate.se, abs=1e-14)

@@ -251,7 +251,7 @@ def test_all_ratios_are_equal():
     assert len(data["log_beta"]) == 1
     assert shown_at(data, 0) == list(range(0, 40, 2))
     assert data["survivors"] == [500]
-    assert lines(data)["TVD"]["main"] == ["at most 0.00738"]
+    assert lines(data)["TVD"]["main"] == ["at most 0.00736"]
     (slider,) = [a for tag, a in Reader(html).elements if tag == "input"]
     assert "disabled" in slider
 

@@ -66,7 +66,7 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
     assert (curve.tvd.low <= whole.tvd.value + rounding).all()
     assert (curve.tvd.high >= whole.tvd.value - rounding).all()
     assert (whole.tvd_slack == 0).all()
-    np.testing.assert_array_equal(curve._points.n_above, whole._points.n_above)
+    np.testing.assert_array_equal(curve.n_above, whole.n_above)
     for name, part in dataclasses.asdict(curve.tail).items():
         assert part == pytest.approx(getattr(whole.tail, name), rel=1e-9, nan_ok=True), name
     assert curve.ess == pytest.approx(whole.ess, rel=1e-9)
@@ -119,7 +119,7 @@ def test_many_draws(sigma, parts):
     curve = streamed(draws, parts)
     whole = same(curve, draws)
     assert len(curve) >= 190
-    above = curve._points.n_above > 0
+    above = curve.n_above > 0
     slack = curve.tvd_slack[above] / whole.tvd.value[above]
     # The bracket is twice the slack: under 0.1 % of the value.
     assert 2 * slack.max() < 1e-3
@@ -132,7 +132,7 @@ def test_bins_that_are_too_wide_are_found_out():
     width = streamed(draws, 1)._evaluator.ratios.width
     curve = streamed(draws, 1, fineness=-round(np.log2(width)) - 3)
     whole = same(curve, draws)
-    above = curve._points.n_above > 0
+    above = curve.n_above > 0
     assert 2 * (curve.tvd_slack[above] / whole.tvd.value[above]).max() > 1e-3
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.doubts import Evidence, doubts_about
 from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.figures import plot_curve
 from quasir.certificates.search import (
     ENOUGH_ABOVE,
     largest_accepting,
@@ -24,6 +25,7 @@ from quasir.core.formatting import level_text
 from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import QUANTITIES, WISHES, Moment
 from quasir.estimation.tail import Tail
 
 if TYPE_CHECKING:
@@ -35,41 +37,44 @@ __all__ = ["Curve"]
 class Curve:
     """Estimates along beta; `at` gives the certificate at any one, on the grid or not.
 
+    Every quantity of `quasir.estimation.quantities` is an attribute, an `Estimate` of arrays along
+    `log_betas`; see `Certificate` for what they are. `kl_base` is None where no base is known.
+
     Attributes
     ----------
     n : int
         Draws behind the estimates.
     log_betas : array
         The levels.
-    acceptance_rate, tvd, tvd_bound, kl, log_z, log_z_beta : Estimate of arrays
-        Along `log_betas`; see `Certificate` for what they are.
-    kl_base : Estimate of arrays, or None
-    moments : dict of Estimate of arrays
+    estimates : dict of Estimate of arrays
+        By the name of the quantity, and for the mean of a feature by `Moment`.
+    n_above : array
+        Draws above each beta.
     tail : Tail
         The fitted tail of the ratios.
     tvd_slack : array
         How far `tvd` can be from its value on all the draws: 0 unless the curve was streamed.
     """
 
-    acceptance_rate: Estimate
-    tvd: Estimate
-    tvd_bound: Estimate
-    kl: Estimate
-    log_z: Estimate
-    log_z_beta: Estimate
-    kl_base: Estimate | None
-
     def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
         self._evaluator = evaluator
         self.log_betas = log_betas
         self._points = evaluator.points(log_betas)
-        self.tvd_slack = self._points.tvd_slack
-        parts = self._points.estimates
-        self.acceptance_rate, self.kl = parts["acceptance_rate"], parts["kl"]
-        self.tvd, self.tvd_bound = parts["tvd"], parts["tvd_bound"]
-        self.log_z, self.log_z_beta = parts["log_z"], parts["log_z_beta"]
-        self.kl_base = parts.get("kl_base")
-        self.moments = {name: parts[f"moment:{name}"] for name in evaluator.names}
+        self.estimates = self._points.estimates
+        self.n_above, self.tvd_slack = self._points.n_above, self._points.tvd_slack
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in QUANTITIES:
+            raise AttributeError(f"a curve has no {name!r}: it has {', '.join(QUANTITIES)}")
+        return self.estimates.get(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *QUANTITIES]
+
+    @property
+    def moments(self) -> dict[str, Estimate]:
+        """The mean of each feature under p_beta, along the betas."""
+        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
 
     @property
     def betas(self) -> Array:
@@ -90,7 +95,7 @@ class Curve:
     @property
     def bin_width(self) -> float:
         """How far apart in log the betas of a streamed curve are; 0 where any beta will do."""
-        return float(getattr(self._evaluator.ratios, "width", 0.0))
+        return self._evaluator.ratios.width
 
     @property
     def ess(self) -> float:
@@ -103,11 +108,11 @@ class Curve:
         return self._evaluator.tail
 
     @property
-    def doubts(self) -> list[str]:
+    def doubts(self) -> tuple[str, ...]:
         """What is wrong with the draws at any beta; `at` gives those at one."""
         many = math.inf if self.n_possible else 0.0
         evidence = Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail)
-        return [*doubts_about(evidence), *self._evaluator.doubts]
+        return (*doubts_about(evidence), *self._evaluator.doubts)
 
     @cached_property
     def projection(self) -> Certificate:
@@ -154,7 +159,7 @@ class Curve:
         given = {name: wish for name, wish in wishes.items() if wish is not None}
         if len(given) + (beta is not None) + (log_beta is not None) != 1:
             raise InputError(
-                "give exactly one of beta, log_beta, acceptance_rate, tvd, tvd_bound and kl."
+                f"give exactly one of beta, log_beta, {', '.join(WISHES[:-1])} and {WISHES[-1]}."
             )
         if not given:
             return self._at(as_log_beta(beta, log_beta))
@@ -220,7 +225,8 @@ class Curve:
     def columns(self) -> dict[str, Array]:
         """Return a column for log_beta, beta, and value, se, low and high of everything."""
         columns = {"log_beta": self.log_betas, "beta": self.betas}
-        for name, part in self._points.estimates.items():
+        for key, part in self.estimates.items():
+            name = str(key)
             columns[name] = np.asarray(part.value)
             columns |= {
                 f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
@@ -237,8 +243,6 @@ class Curve:
 
     def plot(self) -> Figure:
         """Return a matplotlib figure of quality against acceptance rate, with intervals."""
-        from quasir.certificates.figures import plot_curve
-
         return plot_curve(self)
 
     def __str__(self) -> str:
@@ -252,7 +256,7 @@ class Curve:
 
 
 def _as_distance(name: str, wish: Any) -> float:
-    wanted = number(name, wish)
-    if wanted < 0 or (name != "kl" and wanted > 1):
+    wanted, quantity = number(name, wish), QUANTITIES[name]
+    if not quantity.low <= wanted <= quantity.high:
         raise InputError(f"{name} is {wish!r}, which is out of its range.")
     return wanted

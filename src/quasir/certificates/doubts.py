@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from quasir.core.formatting import level_text
+from quasir.estimation.no_hits import no_hits
 from quasir.estimation.tail import Tail
 
 __all__ = ["Evidence", "doubts_about"]
@@ -39,7 +40,7 @@ def doubts_about(e: Evidence) -> list[str]:
     if e.n_possible == 0:
         return [
             f"None of the {e.n:,} draws had P(x) > 0, so nothing is known of p but that q gives it "
-            f"a mass below {_no_hits(e.n):.2g} (97.5 %). Use a proposal that reaches the target's "
+            f"a mass below {no_hits(e.n):.2g} (97.5 %). Use a proposal that reaches the target's "
             "support, loosen the target, or draw more."
         ]
     k = e.tail.k
@@ -79,7 +80,7 @@ def _about_the_tail(e: Evidence) -> list[str]:
         return [
             f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
             f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
-            f"any such item that was not seen has a q-mass below {_no_hits(e.n):.2g} (97.5 %). "
+            f"any such item that was not seen has a q-mass below {no_hits(e.n):.2g} (97.5 %). "
             "More draws lower that."
         ]
     if e.n_above == 0:
@@ -123,8 +124,3 @@ def _factor(ratio: float) -> str:
     ('1.1', '2', '12')
     """
     return f"{ratio:,.0f}" if ratio >= 10 else f"{math.ceil(10 * ratio) / 10:g}"
-
-
-def _no_hits(n: int) -> float:
-    """Return the largest probability (97.5 %) that n draws without a hit allow."""
-    return -math.expm1(math.log(0.025) / n)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,8 @@ from quasir.estimation.columns import Basis
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.formulas import estimate
 from quasir.estimation.intervals import PSEUDO_DRAW_MASS, with_intervals
+from quasir.estimation.no_hits import no_hits
+from quasir.estimation.quantities import QUANTITIES, Key, Moment
 from quasir.estimation.tail import fit_tail
 
 __all__ = ["Evaluator", "Points"]
@@ -29,7 +30,7 @@ class Points:
     """
 
     log_beta: Array
-    estimates: dict[str, Estimate]
+    estimates: dict[Key, Estimate]
     n_above: Array
     tvd_slack: Array
 
@@ -58,8 +59,7 @@ class Evaluator:
 
     def values(self, name: str, log_beta: Array) -> Array:
         """Return one estimate's values alone, to search with."""
-        value: Array = getattr(estimate(self.ratios.at, log_beta), name)[0]
-        return value
+        return estimate(self.ratios.at, log_beta).pairs[name][0]
 
     def points(self, log_beta: Array, *, everything: bool = False) -> Points:
         """Return every estimate with its interval; `everything` is for q itself."""
@@ -73,10 +73,8 @@ class Evaluator:
         )
         estimates = with_intervals(raw, plus, self.tail, self.names, basis.boolean)
         for name, shift in zip(self.names, basis.shift, strict=True):
-            e = estimates[f"moment:{name}"]
-            estimates[f"moment:{name}"] = Estimate(
-                e.value + shift, e.se, e.low + shift, e.high + shift
-            )
+            e = estimates[Moment(name)]
+            estimates[Moment(name)] = Estimate(e.value + shift, e.se, e.low + shift, e.high + shift)
         return Points(log_beta, estimates, raw.n_above, raw.tvd_slack)
 
     def certificate(self, points: Points, i: int = 0, name: str = "p_beta") -> Certificate:
@@ -96,17 +94,10 @@ class Evaluator:
             name=name,
             log_beta=log_beta if name == "p_beta" else -math.inf,
             n=self.n,
-            acceptance_rate=parts["acceptance_rate"],
-            tvd=parts["tvd"],
-            tvd_bound=parts["tvd_bound"],
-            kl=parts["kl"],
-            log_z=parts["log_z"],
-            log_z_beta=parts["log_z_beta"],
-            kl_base=parts.get("kl_base"),
-            moments={feature: parts[f"moment:{feature}"] for feature in self.names},
+            estimates=parts,
             ess=self.ess,
             pareto_k=self.tail.k,
-            doubts=[*doubts_about(evidence), *self.doubts],
+            doubts=(*doubts_about(evidence), *self.doubts),
         )
 
     def limit(self, *, everything: bool) -> Certificate:
@@ -125,21 +116,17 @@ class Evaluator:
             estimates.update(self._basis.means_of_q())
         return self.certificate(points, name=name)
 
-    def _nothing(self, size: int) -> dict[str, Estimate]:
-        """Return what is known where no draw had P(x) > 0: next to nothing."""
-        most = -math.expm1(math.log(0.025) / self.n)
+    def _nothing(self, size: int) -> dict[Key, Estimate]:
+        """Return what is known where no draw had P(x) > 0: the range of everything."""
 
-        def same(numbers: Sequence[float]) -> Estimate:
+        def same(*numbers: float) -> Estimate:
             return Estimate(*(np.full(size, number) for number in numbers))
 
-        nan, inf = math.nan, math.inf
-        return {
-            "acceptance_rate": same((0.0, nan, 0.0, most)),
-            "tvd": same((nan, nan, 0.0, 1.0)),
-            "tvd_bound": same((nan, nan, 0.0, 1.0)),
-            "kl": same((nan, nan, 0.0, inf)),
-            "log_z": same((nan, nan, -inf, inf)),
-            "log_z_beta": same((nan, nan, -inf, inf)),
-            **({"kl_base": same((nan, nan, 0.0, inf))} if self._basis.has_base else {}),
-            **{f"moment:{name}": same((nan, nan, -inf, inf)) for name in self.names},
+        nan = math.nan
+        known: dict[Key, Estimate] = {
+            name: same(nan, nan, quantity.low, quantity.high)
+            for name, quantity in QUANTITIES.items()
+            if self._basis.has_base or not quantity.of_base
         }
+        known["acceptance_rate"] = same(0.0, nan, 0.0, no_hits(self.n))
+        return known | {Moment(name): same(nan, nan, -math.inf, math.inf) for name in self.names}

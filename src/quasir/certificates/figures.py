@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import QUANTITIES, Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,14 @@ __all__ = ["COLOURS", "Panel", "draw_band", "draw_panel", "panels_of", "plot_cur
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's, which colour-blind readers can tell apart."""
+
+LABELS = {
+    "tvd": "Total variation distance",
+    "kl": "KL divergence (nats)",
+    "moments": "Mean of a feature",
+    "kl_base": "KL to the base (nats)",
+}
+"""Panel -> the label of its vertical axis, in order."""
 
 COLUMN = 3.4
 """Inches: the width of a column of a paper, at which the labels are meant to be read."""
@@ -37,17 +46,14 @@ class Panel:
 
 
 def panels_of(curve: Curve) -> list[Panel]:
-    """Return TVD with its bound, KL, and what else is known: KL to the base, moments."""
-    distance = {"TVD(p, p_β)": curve.tvd, "upper bound": curve.tvd_bound}
-    panels = [
-        Panel("tvd", "Total variation distance", distance),
-        Panel("kl", "KL divergence (nats)", {"KL(p, p_β)": curve.kl}),
-    ]
-    if curve.moments:
-        panels.append(Panel("moments", "Mean of a feature", dict(curve.moments)))
-    if curve.kl_base is not None:
-        panels.append(Panel("kl_base", "KL to the base (nats)", {"KL(p_β, a)": curve.kl_base}))
-    return panels
+    """Return the panels that there is something to draw in, each with its lines."""
+    lines: dict[str, dict[str, Estimate]] = {name: {} for name in LABELS}
+    for key, part in curve.estimates.items():
+        if isinstance(key, Moment):
+            lines["moments"][key.feature] = part
+        elif (line := QUANTITIES[key].line) is not None:
+            lines[line.panel][line.label] = part
+    return [Panel(name, LABELS[name], drawn) for name, drawn in lines.items() if drawn]
 
 
 def plot_curve(curve: Curve) -> Figure:

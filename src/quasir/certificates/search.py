@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from quasir.core.types import Array
+from quasir.estimation.quantities import QUANTITIES
 from quasir.estimation.ratios import Ratios
 from quasir.estimation.tail import Tail
 
@@ -83,14 +84,16 @@ def what_it_takes(name: str, wanted: float, tail: Tail, log_z: float) -> str | N
     """Say how many draws would show the wish met, by the fitted tail, or None."""
     if not tail.fitted or tail.k >= 1:
         return None
-    which = {"tvd_bound": 1, "tvd": 2, "kl": 3}[name]
+    which = QUANTITIES[name].beyond
+    assert which is not None
     reach = tail.log_max + np.linspace(0.0, 25.0, 2501)
-    beyond = np.array([tail.above(log_beta) for log_beta in reach])
-    unit = math.exp(tail.log_max - log_z)
-    meets = np.flatnonzero((beyond[:, which] * unit <= wanted) & (beyond[:, 0] > 0))
+    beyond = [tail.above(log_beta) for log_beta in reach.tolist()]
+    left = np.array([getattr(part, which) for part in beyond]) * math.exp(tail.log_max - log_z)
+    share = np.array([part.share for part in beyond])
+    meets = np.flatnonzero((left <= wanted) & (share > 0))
     if not len(meets):
         return None
-    draws = max(ENOUGH_ABOVE / beyond[meets[0], 0], 2 * tail.n)
+    draws = max(ENOUGH_ABOVE / share[meets[0]], 2 * tail.n)
     rate = math.exp(min(log_z - reach[meets[0]], 0.0))
     return (
         f"By the tail fitted to the largest ratios (Pareto k = {tail.k:.2f}), about {draws:.1e} "

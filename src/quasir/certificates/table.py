@@ -11,14 +11,15 @@ import numpy as np
 
 from quasir.core.formatting import level_text, tail_text
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from quasir.certificates.curve import Curve
 
 __all__ = ["curve_html", "curve_text"]
 
-HEAD = ("beta", "acceptance", "TVD", "TVD bound", "KL")
-COLUMNS = ("acceptance_rate", "tvd", "tvd_bound", "kl")
+COLUMNS = {name: quantity.column for name, quantity in QUANTITIES.items() if quantity.column}
+HEAD = ("beta", *COLUMNS.values())
 
 
 def curve_text(curve: Curve, rows: int = 10) -> str:
@@ -57,7 +58,7 @@ def _rows(curve: Curve, rows: int) -> list[list[str]]:
     picked = np.unique(np.linspace(0, len(curve) - 1, rows).round().astype(int))
     return [
         [level_text(float(curve.log_betas[i]))]
-        + [_cell(getattr(curve, column)[i]) for column in COLUMNS]
+        + [_cell(curve.estimates[column][i]) for column in COLUMNS]
         for i in picked
     ]
 

@@ -82,7 +82,7 @@ def plan(
 def as_text(made: Plan, machines: int, hours: float) -> str:
     """Return a plan as text, in 80 columns."""
     pilot = made.pilot
-    now = getattr(pilot, made.of, None) or pilot.moments[made.of]
+    now = pilot.estimate(made.of)
     rows = [
         (
             "pilot",

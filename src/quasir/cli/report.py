@@ -64,7 +64,7 @@ def finish(folder: Path) -> Sampled:
             f"Only {found:,} of the {recipe.samples:,} samples asked for are among the draws: "
             f"`quasir sample {folder} -n {recipe.samples}` draws on until there are as many."
         )
-    certificate.doubts.extend(doubts)
+    certificate = certificate.with_doubts(*doubts)
     for doubt in doubts:
         say(f"! {doubt}")
     write_samples(folder, sampled)

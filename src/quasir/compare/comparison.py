@@ -18,6 +18,7 @@ from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.streams import Purpose, derived_seed
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
+from quasir.estimation.quantities import Key
 from quasir.recipes.schema import Recipe
 
 __all__ = ["SAMPLERS", "Comparison", "Row", "Walk", "compare", "cost_of", "seed_of"]
@@ -41,8 +42,8 @@ class Row:
     n, runs : int
         Samples a run, and runs.
     cells : dict of Cell
-        By quantity: ``draws_a_sample``, ``moment:NAME``, ``ppl``, ``self_bleu``, ``unique``,
-        ``tvd``, ``kl``.
+        By quantity: ``draws_a_sample``, `Moment` of each feature, ``ppl``, ``self_bleu``,
+        ``unique``, ``tvd``, ``kl``.
     doubts : tuple of tuples of str
         Of each run.
     """
@@ -52,7 +53,7 @@ class Row:
     cost: Cost
     n: int
     runs: int
-    cells: dict[str, Cell]
+    cells: dict[Key, Cell]
     doubts: tuple[tuple[str, ...], ...]
 
     @property
@@ -69,8 +70,8 @@ class Row:
             "n": self.n,
             "runs": self.runs,
         }
-        for name, cell in self.cells.items():
-            filled |= cell.columns(name)
+        for key, cell in self.cells.items():
+            filled |= cell.columns(str(key))
         return filled
 
 
@@ -299,7 +300,7 @@ def _measured(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:
 
 def _gather(name: str, cost: Cost, n: int, measured: list[Measured]) -> Row:
     """Put the runs of one sampler together."""
-    cells = {
+    cells: dict[Key, Cell] = {
         quantity: Cell(tuple(run.numbers[quantity] for run in measured))
         for quantity in measured[0].numbers
     }

@@ -9,7 +9,8 @@ import numpy as np
 
 from quasir.certificates.figures import COLOURS
 from quasir.compare.comparison import Comparison
-from quasir.compare.measures import BLEU, MOMENT
+from quasir.compare.measures import BLEU
+from quasir.estimation.quantities import Key, Moment
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -37,8 +38,8 @@ def plot_comparison(found: Comparison) -> Figure:
     """Draw each quantity against samples per proposal, with the standard deviation over runs."""
     from matplotlib.figure import Figure
 
-    panels = [
-        (MOMENT + name, f"{'% ' * boolean}{name}", 100.0 if boolean else 1.0)
+    panels: list[tuple[Key, str, float]] = [
+        (Moment(name), f"{'% ' * boolean}{name}", 100.0 if boolean else 1.0)
         for name, boolean in found.boolean.items()
     ]
     panels += [
@@ -63,8 +64,8 @@ def plot_comparison(found: Comparison) -> Figure:
         least = -5.0 if scale == 100 else -np.inf
         low, high = ax.get_ylim()
         ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))
-        wanted = found.wanted.get(quantity.removeprefix(MOMENT))
-        if quantity.startswith(MOMENT) and wanted is not None:
+        wanted = found.wanted.get(quantity.feature) if isinstance(quantity, Moment) else None
+        if wanted is not None:
             ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
     for ax in axes[len(panels) :]:
         ax.remove()
@@ -83,7 +84,7 @@ def plot_comparison(found: Comparison) -> Figure:
     return figure
 
 
-def _draw(ax: Axes, found: Comparison, quantity: str, scale: float) -> None:
+def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
     """Draw one quantity: a line a sampler, bounds as open triangles, the proposal as a star."""
     ax.set_xscale("log")
     samplers = list(dict.fromkeys(row.sampler for row in found.rows if row.sampler != "proposal"))

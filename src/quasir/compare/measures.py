@@ -14,14 +14,13 @@ from quasir.certificates.certificate import Certificate
 from quasir.core.items import Coded
 from quasir.core.types import Array, Items
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import Key, Moment
 from quasir.metrics import perplexity, self_bleu, unique_share
 
-__all__ = ["BLEU", "MOMENT", "Measured", "measure", "perplexity_of"]
+__all__ = ["BLEU", "Measured", "measure", "perplexity_of"]
 
 BLEU = 5
 """Longest n-grams of Self-BLEU, as in the paper's tables."""
-
-MOMENT = "moment:"
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,13 @@ class Measured:
     Attributes
     ----------
     numbers : dict
-        ``draws_a_sample``, ``moment:NAME``, ``ppl``, ``self_bleu``, ``unique``.
+        ``draws_a_sample``, `Moment` of each feature, ``ppl``, ``self_bleu``, ``unique``.
     distances : dict of Estimate
         ``tvd`` and ``kl``, empty where they are unknown.
     doubts : tuple of str
     """
 
-    numbers: dict[str, float]
+    numbers: dict[Key, float]
     distances: dict[str, Estimate] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
 
@@ -67,13 +66,13 @@ def measure(
     Examples
     --------
     >>> measured = measure(["a b", "a b", "c d"], {"long": np.array([True, True, False])}, 30, 2.5)
-    >>> {name: round(value, 3) for name, value in measured.numbers.items()}
+    >>> {str(key): round(value, 3) for key, value in measured.numbers.items()}
     {'draws_a_sample': 10.0, 'moment:long': 0.667, 'ppl': 2.5, 'self_bleu': 0.167, 'unique': 0.667}
     """
     n = len(items)
-    numbers = {"draws_a_sample": proposals / n}
+    numbers: dict[Key, float] = {"draws_a_sample": proposals / n}
     for name, column in features.items():
-        numbers[MOMENT + name] = float(np.asarray(column, np.float64).mean())
+        numbers[Moment(name)] = float(np.asarray(column, np.float64).mean())
     numbers["ppl"] = ppl
     numbers["self_bleu"] = self_bleu(items, BLEU) if n > 1 and _has_words(items) else math.nan
     numbers["unique"] = unique_share(items)

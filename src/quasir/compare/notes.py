@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from quasir.compare.comparison import Comparison, Row
-from quasir.compare.measures import BLEU, MOMENT
+from quasir.compare.measures import BLEU
+from quasir.estimation.quantities import Moment
 
 __all__ = ["notes_of"]
 
@@ -67,7 +68,7 @@ def _columns(found: Comparison) -> Iterator[str]:
     partial = [
         row
         for row in found.rows
-        if any(not cell.known for name, cell in row.cells.items() if name.startswith(MOMENT))
+        if any(not cell.known for key, cell in row.cells.items() if isinstance(key, Moment))
     ]
     if partial:
         yield (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quasir.certificates.tradeoff import Curve, tradeoff
+from quasir.certificates.tradeoff import tradeoff
 from quasir.compare.cells import NONE, Cell
 from quasir.compare.table import listed, markdown
 from quasir.core.formatting import level_text
@@ -21,11 +21,14 @@ from quasir.core.types import Array
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import Key, Moment
 
 __all__ = ["BETAS", "RUNS", "Spread", "Variance", "betas_of", "variance"]
 
 RUNS, BETAS = 10, 5
 """As many as in the paper."""
+LABELS: dict[Key, Key] = {"acceptance_rate": "AR", "tvd": "TVD", "kl": "KL"}
+"""Quantities of the paper's table, and what it calls them."""
 ABOVE = 20
 """Draws of each run above the largest beta: below, a certificate doubts its TVD and KL."""
 
@@ -35,7 +38,7 @@ class Spread:
     """One quantity at one beta, over the runs; `cell` has values and claimed errors."""
 
     log_beta: float
-    quantity: str
+    quantity: Key
     cell: Cell
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +51,7 @@ class Spread:
         }
         return {
             "log_beta": self.log_beta if math.isfinite(self.log_beta) else None,
-            "quantity": self.quantity,
+            "quantity": str(self.quantity),
             **{name: x if math.isfinite(x) else None for name, x in numbers.items()},
             "runs": len(self.cell.values),
         }
@@ -75,7 +78,7 @@ class Variance:
             sd = cell.runs.sd if cell.known else math.nan
             line = (
                 level_text(spread.log_beta) if math.isfinite(spread.log_beta) else "any",
-                spread.quantity.removeprefix("moment:"),
+                spread.quantity.feature if isinstance(spread.quantity, Moment) else spread.quantity,
                 f"{cell.runs.mean:.4g}" if cell.known else "unknown",
                 _number(sd),
                 _number(cell.claimed),
@@ -132,10 +135,11 @@ def variance(pool: Draws, runs: int = RUNS, log_betas: Sequence[float] | None = 
     parts = [pool.take(np.arange(run * length, (run + 1) * length)) for run in range(runs)]
     curves = [tradeoff(part, log_betas=levels) for part in parts]
     spreads = [Spread(-math.inf, "log Z", _cell([curve.log_z[0] for curve in curves]))]
+    moments: dict[Key, Key] = {Moment(name): Moment(name) for name in pool.features}
     for i, level in enumerate(levels):
-        for quantity in ("AR", "TVD", "KL", *(f"moment:{name}" for name in pool.features)):
-            estimates = [_estimates(curve, quantity)[i] for curve in curves]
-            spreads.append(Spread(float(level), quantity, _cell(estimates)))
+        for key, label in (LABELS | moments).items():
+            estimates = [curve.estimates[key][i] for curve in curves]
+            spreads.append(Spread(float(level), label, _cell(estimates)))
     above = float((pool.log_ratio > levels[-1]).sum()) / runs
     return Variance(spreads, runs, length, above)
 
@@ -156,12 +160,6 @@ def betas_of(pool: Draws, runs: int) -> Array:
             return np.linspace(first, top, BETAS + 1)[:-1]
     # All ratios are equal: every p_beta is p, and beta moves AR alone.
     return np.linspace(first, first + (BETAS - 1) * math.log(2), BETAS)
-
-
-def _estimates(curve: Curve, quantity: str) -> Estimate:
-    if quantity.startswith("moment:"):
-        return curve.moments[quantity.removeprefix("moment:")]
-    return {"AR": curve.acceptance_rate, "TVD": curve.tvd, "KL": curve.kl}[quantity]
 
 
 def _cell(estimates: list[Estimate]) -> Cell:

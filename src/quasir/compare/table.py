@@ -10,8 +10,9 @@ from typing import Any
 
 from quasir.compare.cells import NONE
 from quasir.compare.comparison import Comparison, Row
-from quasir.compare.measures import BLEU, MOMENT
+from quasir.compare.measures import BLEU
 from quasir.compare.notes import notes_of
+from quasir.estimation.quantities import Key, Moment
 
 __all__ = ["WIDTH", "as_csv", "listed", "markdown", "samplers_markdown"]
 
@@ -30,7 +31,7 @@ def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
     for name, boolean in found.boolean.items():
         scale = 100 if boolean else 1
         wish = f" ({scale * found.wanted[name]:.4g})" if name in found.wanted else ""
-        columns[f"{'% ' * boolean}{name}{wish}"] = _texts(found.rows, MOMENT + name, scale)
+        columns[f"{'% ' * boolean}{name}{wish}"] = _texts(found.rows, Moment(name), scale)
     columns["PPL"] = _texts(found.rows, "ppl")
     columns[f"Self-BLEU-{BLEU}"] = _texts(found.rows, "self_bleu", 100)
     columns["% unique"] = _texts(found.rows, "unique", 100)
@@ -41,8 +42,8 @@ def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
     return f"# {title}\n\n{table}\n\n{notes}\n"
 
 
-def _texts(rows: list[Row], name: str, scale: float = 1.0) -> list[str]:
-    return [row.cells[name].text(scale) for row in rows]
+def _texts(rows: list[Row], key: Key, scale: float = 1.0) -> list[str]:
+    return [row.cells[key].text(scale) for row in rows]
 
 
 def markdown(columns: Mapping[str, Sequence[str]], keys: int = 1, width: int = WIDTH) -> str:

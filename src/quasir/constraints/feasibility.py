@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from quasir.constraints.dual import separating_direction
 from quasir.core.types import Array
 from quasir.errors import InfeasibleError
+from quasir.estimation.no_hits import no_hits
 from quasir.targets.feature import Feature
 
 __all__ = ["contradiction", "must_be_enough", "must_be_inside", "must_fire"]
@@ -22,7 +23,7 @@ def must_fire(feature: Feature, wish: float, asked: NDArray[np.bool_]) -> None:
     """Refuse a pointwise wish that no draw met."""
     if not asked.any():
         what = "fired for none" if wish == 1.0 else "fired for all"
-        limit = -math.expm1(math.log(0.025) / len(asked))
+        limit = no_hits(len(asked))
         raise InfeasibleError(
             f"feature {feature.name!r} {what} of {len(asked):,} draws, so a moment of {wish:g} has "
             f"nothing to stand on: what it needs has a probability below {limit:.2g} (97.5 %). "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from quasir.core.types import Array
 from quasir.draws.draws import Draws
 from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.quantities import Key, Moment
 from quasir.estimation.ratios import Ratios
 from quasir.estimation.sorted_ratios import SortedRatios
 
@@ -50,7 +51,7 @@ class Basis:
     boolean: tuple[bool, ...]
     shift: Array
     has_base: bool
-    means_of_q: Callable[[], dict[str, Estimate]]
+    means_of_q: Callable[[], dict[Key, Estimate]]
     doubts: tuple[str, ...]
     log_ceiling: float
 
@@ -159,10 +160,10 @@ def basis_of(draws: Draws) -> Basis:
 
 def means_under_q(
     names: tuple[str, ...], mean: Array, spread: Array, n: int
-) -> dict[str, Estimate]:
+) -> dict[Key, Estimate]:
     """Return the means of n draws by name, from `Columns.over_all`; NaN where one draw's is."""
-    known = [*(f"moment:{name}" for name in names), "kl_base"]
-    found = {}
+    known: list[Key] = [*map(Moment, names), "kl_base"]
+    found: dict[Key, Estimate] = {}
     for name, value, squares in zip(known, mean.tolist(), spread.tolist(), strict=False):
         se = math.sqrt(squares) / n
         ends = (value, se, value - Z95 * se, value + Z95 * se)

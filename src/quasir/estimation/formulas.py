@@ -22,35 +22,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from quasir.core.types import Array
 from quasir.estimation.ratios import Sums
 
-__all__ = ["Raw", "estimate"]
+__all__ = ["Pair", "Raw", "estimate"]
 
 
-@dataclass(frozen=True)
+Pair: TypeAlias = tuple[Array, Array]
+"""A value and its standard error, at each beta."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Raw:
     """Values and standard errors at each beta, before any interval is put on them.
 
-    Those of Z and Z_beta are of their logarithms. `n_above` counts the draws above beta, and
-    `n_excess` those on which p exceeds p_beta. TVD is known to within `tvd_slack` of its value on
-    the draws: 0 unless the ratios are binned.
+    Attributes
+    ----------
+    log_beta : array
+    pairs : dict
+        Name of a quantity -> value and standard error. Z and Z_beta are by their logarithms.
+    columns : list of pairs
+        The means of the features, in their order.
+    n_above : array
+        Draws above beta.
+    kish : array
+        Kish's effective number of draws from p_beta.
+    tvd_slack : array
+        How far TVD can be from its value on the draws: 0 unless the ratios are binned.
     """
 
     log_beta: Array
-    log_z: tuple[float, float]
-    log_z_beta: tuple[Array, Array]
-    acceptance_rate: tuple[Array, Array]
-    tvd_bound: tuple[Array, Array]
-    tvd: tuple[Array, Array]
-    kl: tuple[Array, Array]
-    columns: list[tuple[Array, Array]]
-    kl_base: tuple[Array, Array] | None
+    pairs: dict[str, Pair]
+    columns: list[Pair]
     n_above: Array
-    n_excess: Array
     kish: Array
     tvd_slack: Array
 
@@ -151,21 +159,23 @@ def estimate(
         _moment(s.low_columns[:, i], s.high_columns[:, i], unit, v_high, n, low_v2, n_high)
         for i in range(s.low_columns.shape[1] - has_base)
     ]
-    kl_base = None
+    log_z_se = float(_se(_over_one(total_y2 / n), n))
+    like = np.ones_like(rate)
+    pairs = {
+        "acceptance_rate": (np.minimum(rate, 1.0), rate * _se(relative, n)),
+        "tvd": (np.clip(p_c - q_c + slack, 0.0, 1.0), _se(tvd_variance, n)),
+        "tvd_bound": (np.clip(bound, 0.0, 1.0), _se(bound_variance, n)),
+        "kl": (np.maximum(kl, 0.0), _se(kl_variance, n)),
+        "log_z": (like * (log_z + s.log_max), like * log_z_se),
+        "log_z_beta": (log_zb + s.log_max, _se(relative, n)),
+    }
     if has_base:
-        kl_base = _kl_base(s, unit, v_high, log_b, log_zb, low_v2, n_high)
+        pairs["kl_base"] = _kl_base(s, unit, v_high, log_b, log_zb, low_v2, n_high)
     return Raw(
         log_beta=log_beta,
-        log_z=(log_z + s.log_max, float(_se(_over_one(total_y2 / n), n))),
-        log_z_beta=(log_zb + s.log_max, _se(relative, n)),
-        acceptance_rate=(np.minimum(rate, 1.0), rate * _se(relative, n)),
-        tvd_bound=(np.clip(bound, 0.0, 1.0), _se(bound_variance, n)),
-        tvd=(np.clip(p_c - q_c + slack, 0.0, 1.0), _se(tvd_variance, n)),
-        kl=(np.maximum(kl, 0.0), _se(kl_variance, n)),
+        pairs=pairs,
         columns=columns,
-        kl_base=kl_base,
         n_above=s.n_high,
-        n_excess=c_n,
         kish=n / (relative + 1),
         tvd_slack=slack,
     )

@@ -26,7 +26,9 @@ import numpy as np
 
 from quasir.core.types import Array
 from quasir.estimation.estimate import Z95, Estimate, log_interval, wilson_interval
-from quasir.estimation.formulas import Raw
+from quasir.estimation.formulas import Pair, Raw
+from quasir.estimation.no_hits import no_hits
+from quasir.estimation.quantities import QUANTITIES, Interval, Key, Moment, Quantity
 from quasir.estimation.tail import Tail
 
 __all__ = ["PSEUDO_DRAW_MASS", "with_intervals"]
@@ -38,14 +40,11 @@ N draws miss so rare a ratio nine times in ten; `docs/intervals.md` has the cove
 with it.
 """
 
-_NO_HITS = -math.log(0.025)
-"""N draws without a hit allow a mass of this over N (97.5 %)."""
-
 
 def with_intervals(
     raw: Raw, plus: Raw, tail: Tail, names: tuple[str, ...], boolean: tuple[bool, ...]
-) -> dict[str, Estimate]:
-    """Return every estimate with its interval, by name.
+) -> dict[Key, Estimate]:
+    """Return every estimate with its interval.
 
     Parameters
     ----------
@@ -57,67 +56,72 @@ def with_intervals(
         The features' names, and which of them are boolean.
     """
     # No draw above beta, or no two ratios that differ: 0 is all that the draws can say.
-    unseen = (raw.n_above == 0) | (raw.tvd[0] <= 1e-12)
-    bound = _positive(raw.tvd_bound, plus.tvd_bound, 1.0)
-    tvd = _slackened(_positive(raw.tvd, plus.tvd, 1.0), raw.tvd_slack)
-    kl = _positive(raw.kl, plus.kl, math.inf)
-    if unseen.any():
-        bound_high, kl_high = _unseen_tail(raw, tail, raw.log_beta[unseen])
-        above = raw.n_above[unseen] > 0
-        bound = _extend(bound, unseen, np.where(above, 0.0, np.minimum(bound_high, 1.0)), above)
-        # TVD is at most the bound (Eq. 3), so the bound's upper end serves for it too.
-        tvd = _extend(tvd, unseen, np.minimum(bound_high, 1.0))
-        kl = _extend(kl, unseen, kl_high)
-    certain = tail.exceeds_all(raw.log_beta)
-    tvd, bound, kl = (_none(estimate, certain) for estimate in (tvd, bound, kl))
-    rate, rate_se = raw.acceptance_rate
-    rate_low, rate_high = log_interval(rate, rate_se)
-    # Every draw accepted: how far from 1 the rate may be is that of a proportion.
-    sure = rate_se == 0
-    rate_low = np.where(sure, wilson_interval(rate, np.full_like(rate, tail.n))[0], rate_low)
-    log_z, log_z_se = raw.log_z
-    more_z, more_z_se = plus.log_z
-    like = np.ones_like(rate)
-    estimates = {
-        "acceptance_rate": Estimate(rate, rate_se, rate_low, np.minimum(rate_high, 1.0)),
-        "tvd": tvd,
-        "tvd_bound": bound,
-        "kl": kl,
-        "log_z": Estimate(
-            like * log_z,
-            like * log_z_se,
-            like * (log_z - Z95 * log_z_se),
-            like * (max(log_z + Z95 * log_z_se, more_z + Z95 * more_z_se)),
-        ),
-        "log_z_beta": _symmetric(raw.log_z_beta),
-    }
-    if raw.kl_base is not None:
-        estimates["kl_base"] = _symmetric(raw.kl_base, low=0.0)
-    for name, is_boolean, column in zip(names, boolean, raw.columns, strict=True):
-        estimates[f"moment:{name}"] = (
+    unseen = (raw.n_above == 0) | (raw.pairs["tvd"][0] <= 1e-12)
+    upper = _unseen_tail(raw, tail, raw.log_beta[unseen]) if unseen.any() else {}
+    estimates: dict[Key, Estimate] = {}
+    for name, pair in raw.pairs.items():
+        quantity = QUANTITIES[name]
+        if quantity.interval is Interval.RATE:
+            estimates[name] = _rate(pair, tail.n)
+        elif quantity.interval is Interval.TAIL:
+            slack = raw.tvd_slack if name == "tvd" else None
+            part = _positive(pair, plus.pairs[name], quantity.high, slack)
+            if unseen.any():
+                part = _unseen(quantity, part, unseen, raw.n_above, upper)
+            estimates[name] = _none(part, tail.exceeds_all(raw.log_beta))
+        elif quantity.interval is Interval.LOG_Z:
+            plain, more = _symmetric(pair), _symmetric(plus.pairs[name])
+            high = np.maximum(plain.high, more.high)
+            estimates[name] = Estimate(plain.value, plain.se, plain.low, high)
+        else:
+            estimates[name] = _symmetric(pair, quantity.low)
+    for feature, is_boolean, column in zip(names, boolean, raw.columns, strict=True):
+        estimates[Moment(feature)] = (
             _proportion(column, raw.kish, tail.n) if is_boolean else _symmetric(column)
         )
     return estimates
 
 
-def _positive(raw: tuple[Array, Array], plus: tuple[Array, Array], largest: float) -> Estimate:
+def _rate(pair: Pair, n: int) -> Estimate:
+    rate, se = pair
+    low, high = log_interval(rate, se)
+    # Every draw accepted: how far from 1 the rate may be is that of a proportion.
+    low = np.where(se == 0, wilson_interval(rate, np.full_like(rate, n))[0], low)
+    return Estimate(rate, se, low, np.minimum(high, 1.0))
+
+
+def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | None) -> Estimate:
+    """Return an interval on the log scale, which allows for what bins leave open (`slack`)."""
     low, high = log_interval(*raw)
     _, higher = log_interval(*plus)
-    return Estimate(*raw, low, np.minimum(np.maximum(high, higher), largest))
+    high = np.minimum(np.maximum(high, higher), largest)
+    if slack is not None:
+        low, high = np.maximum(low - slack, 0.0), np.minimum(high + slack, largest)
+    return Estimate(*raw, low, high)
 
 
-def _slackened(tvd: Estimate, slack: Array) -> Estimate:
-    """Allow, besides chance, for what bins leave open."""
-    low, high = np.maximum(tvd.low - slack, 0.0), np.minimum(tvd.high + slack, 1.0)
-    return Estimate(tvd.value, tvd.se, low, high)
+def _unseen(
+    quantity: Quantity, part: Estimate, where: Array, n_above: Array, upper: dict[str, Array]
+) -> Estimate:
+    """Raise the upper end where the draws show no tail; its standard error is not known there.
+
+    Where draws lie above beta, but all have the same ratio, the bound is seen all the same.
+    """
+    assert quantity.upper is not None
+    high = np.minimum(upper[quantity.upper], quantity.high)
+    seen = (n_above[where] > 0) & (quantity.name == "tvd_bound")
+    se, top = part.se.copy(), part.high.copy()
+    se[where] = np.where(seen, se[where], math.nan)
+    top[where] = np.maximum(top[where], np.where(seen, 0.0, high))
+    return Estimate(part.value, se, part.low, top)
 
 
-def _symmetric(raw: tuple[Array, Array], low: float = -math.inf) -> Estimate:
+def _symmetric(raw: Pair, low: float = -math.inf) -> Estimate:
     value, se = raw
     return Estimate(value, se, np.maximum(value - Z95 * se, low), value + Z95 * se)
 
 
-def _proportion(raw: tuple[Array, Array], kish: Array, n: int) -> Estimate:
+def _proportion(raw: Pair, kish: Array, n: int) -> Estimate:
     """Wilson's interval at the effective number of draws that the standard error implies."""
     value, se = np.clip(raw[0], 0.0, 1.0), raw[1]
     # Always, or never, but for rounding.
@@ -128,31 +132,28 @@ def _proportion(raw: tuple[Array, Array], kish: Array, n: int) -> Estimate:
     return Estimate(value, se, *wilson_interval(value, effective))
 
 
-def _extend(estimate: Estimate, where: Array, high: Array, known: Array | bool = False) -> Estimate:
-    """Raise the upper end, and say that the standard error is not known, but where it is."""
-    se, top = estimate.se.copy(), estimate.high.copy()
-    se[where] = np.where(known, se[where], math.nan)
-    top[where] = np.maximum(top[where], high)
-    return Estimate(estimate.value, se, estimate.low, top)
-
-
 def _none(estimate: Estimate, where: Any) -> Estimate:
     """Put 0, without any uncertainty, where that is known."""
     ends = (estimate.value, estimate.se, estimate.low, estimate.high)
     return Estimate(*(np.where(where, 0.0, end) for end in ends))
 
 
-def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> tuple[Array, Array]:
-    """Return upper ends for the bound and KL at betas above every ratio seen."""
-    per_z = math.exp(tail.log_max - raw.log_z[0])  # the largest ratio in units of Z
-    floor = _NO_HITS / tail.n * per_z
+def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> dict[str, Array]:
+    """Return upper ends at betas above every ratio seen: of the mass, and of KL, above beta."""
+    log_z = float(raw.pairs["log_z"][0][0])
+    per_z = math.exp(tail.log_max - log_z)  # the largest ratio in units of Z
+    floor = np.full_like(log_beta, no_hits(tail.n) * per_z)
     if tail.k == -math.inf:
-        return np.full_like(log_beta, floor), np.full_like(log_beta, floor)
+        return {"mass": floor, "log_excess": floor}
     # No more than N draws without a hit allow at the ceiling; KL is at most p(w > beta) log M/beta.
     most = floor * math.exp(min(tail.log_ceiling - tail.log_max, 700.0))
     most_kl = most * np.maximum(tail.log_ceiling - log_beta, 0.0)
     if not tail.k < 1:
-        return np.full_like(log_beta, min(most, 1.0)), most_kl
-    beyond = np.array([tail.heavier.above(max(b, tail.log_max)) for b in log_beta]) * per_z
-    high, kl_high = np.maximum(beyond[:, 1], floor), np.maximum(beyond[:, 3], floor)
-    return np.minimum(high, most), np.minimum(kl_high, most_kl)
+        return {"mass": np.minimum(most, 1.0), "log_excess": most_kl}
+    beyond = [tail.heavier.above(max(b, tail.log_max)) for b in log_beta.tolist()]
+    mass = np.array([part.mass for part in beyond]) * per_z
+    log_excess = np.array([part.log_excess for part in beyond]) * per_z
+    return {
+        "mass": np.minimum(np.maximum(mass, floor), most),
+        "log_excess": np.minimum(np.maximum(log_excess, floor), most_kl),
+    }

@@ -116,6 +116,10 @@ class Ratios(Protocol):
     """Whether the sums are exact at every cut, or at the levels alone."""
 
     @property
+    def width(self) -> float:
+        """How far apart in log the levels are; 0 where the sums are exact at every cut."""
+
+    @property
     def n_possible(self) -> int:
         """Draws with P(x) > 0."""
 

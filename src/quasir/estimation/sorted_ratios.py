@@ -42,6 +42,7 @@ class SortedRatios:
     """
 
     exact_between = True
+    width = 0.0
 
     def __init__(
         self,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from quasir.core.types import Array
 from quasir.estimation.ratios import Ratios
 
-__all__ = ["Tail", "fit_tail", "tail_size"]
+__all__ = ["Beyond", "Tail", "fit_tail", "tail_size"]
 
 MIN_TAIL = 5
 """Fewer exceedances than this say nothing of a shape."""
@@ -28,6 +28,18 @@ ROUNDING = 1e-9
 """How far in log a ratio may lie above the ceiling by rounding alone."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+class Beyond(NamedTuple):
+    """Four expectations under q over {w > beta}; the last three are infinite for k >= 1.
+
+    q(w > beta), E[w], E[w - beta] and E[w log(w/beta)].
+    """
+
+    share: float
+    mass: float
+    excess: float
+    log_excess: float
 
 
 @dataclass(frozen=True)
@@ -94,21 +106,17 @@ class Tail:
         beyond = max(0.0, math.log(max(self.threshold + self.scale * grown, 1.0)))
         return min(self.log_max + beyond, self.log_ceiling)
 
-    def above(self, log_beta: float) -> tuple[float, float, float, float]:
-        """Return what the fit has above beta: four expectations under q.
-
-        They are q(w > beta), and over {w > beta} E[w], E[w - beta] and E[w log(w/beta)],
-        in units of the largest ratio; infinite for k >= 1.
-        """
+    def above(self, log_beta: float) -> Beyond:
+        """Return what the fit has above beta, in units of the largest ratio; see `Beyond`."""
         beta = math.exp(min(log_beta - self.log_max, 600.0))
         excess = (beta - self.threshold) / self.scale
         stretch = 1 + self.k * excess
         if stretch <= 0:
-            return 0.0, 0.0, 0.0, 0.0
+            return Beyond(0.0, 0.0, 0.0, 0.0)
         log_mass = -excess if abs(self.k) < 1e-9 else -math.log(stretch) / self.k
         mass = self.count / self.n * math.exp(log_mass)
         if self.k >= 1:
-            return mass, math.inf, math.inf, math.inf
+            return Beyond(mass, math.inf, math.inf, math.inf)
         scale = self.scale * stretch
         mean_excess = scale / (1 - self.k)
         # The mean over v in (0, 1) of (beta + y) log(1 + y/beta) at y(v) = scale (v^-k - 1)/k;
@@ -123,7 +131,7 @@ class Tail:
             kl = mass * float((_WEIGHTS / 2 * values).sum())
         # For k next to 1 the integral is past a float's range, and next to infinite.
         kl = kl if math.isfinite(kl) else math.inf
-        return mass, mass * (beta + mean_excess), mass * mean_excess, kl
+        return Beyond(mass, mass * (beta + mean_excess), mass * mean_excess, kl)
 
 
 def tail_size(n: int) -> int:

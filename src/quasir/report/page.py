@@ -21,6 +21,7 @@ from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.figures import COLOURS
 from quasir.core.formatting import tail_text
 from quasir.errors import InputError
+from quasir.estimation.quantities import heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.page_data import as_json, page_data
 from quasir.report.phrases import Phrase, beta_text, number_text, phrase, rate_phrase
@@ -118,20 +119,11 @@ def page(
 
 
 def _estimates(certificate: Certificate) -> list[tuple[str, str, Phrase]]:
-    """Return name, meaning and phrase of each estimate, the most wanted first."""
-    rows = [
-        ("Accepted", "what a sample costs", rate_phrase(certificate.acceptance_rate)),
-        ("TVD to the target", "0 is exact, 1 nothing in common", phrase(certificate.tvd)),
-        ("TVD bound", "TVD is at most this", phrase(certificate.tvd_bound)),
-        ("KL to the target", "in nats; 0 is exact", phrase(certificate.kl)),
-    ]
-    rows += [
-        (f"Mean of {name}", "over the samples", phrase(part))
-        for name, part in certificate.moments.items()
-    ]
-    if certificate.kl_base is not None:
-        meaning = "in nats; what the wish changes"
-        rows.append(("KL from the base", meaning, phrase(certificate.kl_base)))
+    """Return heading, meaning and phrase of each estimate."""
+    rows = []
+    for key, part in certificate.rows():
+        said = rate_phrase(part) if key == "acceptance_rate" else phrase(part)
+        rows.append((heading_of(key), meaning_of(key), said))
     return rows
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quasir.certificates.figures import COLOURS
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import QUANTITIES
 from quasir.report.phrases import phrase
 
 if TYPE_CHECKING:
@@ -22,8 +23,29 @@ __all__ = ["Hue", "hues", "panels"]
 Hue = tuple[int, bool]
 """The number of a colour, and whether it is dashed since it is not the first to have it."""
 
-DISTANCE: Hue = (0, False)
-"""Distances have the first colour, and features the others."""
+PANELS: dict[str, tuple[str, str, list[int | None]]] = {
+    "tvd": (
+        "Total variation distance",
+        "How far the samples are from what was asked: 0 is exact, 1 is nothing in common.",
+        [0, 1],
+    ),
+    "kl": (
+        "KL divergence to the target",
+        "What it costs, in nats, to take the samples for the target: 0 is exact.",
+        [0, None],
+    ),
+    "moments": (
+        "Features",
+        "The mean of each over the samples: the share that has it, where it is yes or no.",
+        [0, None],
+    ),
+    "kl_base": (
+        "KL divergence from the base",
+        "How far the wish has moved the samples from the base model, in nats.",
+        [0, None],
+    ),
+}
+"""Panel -> title, note, and the ends of its vertical axis, in order."""
 
 
 def hues(names: Sequence[str]) -> dict[str, Hue]:
@@ -43,36 +65,29 @@ def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> li
     if not curve.n_possible:
         return []
 
-    def line(name: str, part: Estimate, hue: Hue = DISTANCE) -> dict[str, Any]:
+    def line(name: str, part: Estimate, hue: Hue) -> dict[str, Any]:
         return _line(name, [part[i] for i in order], hue)
 
+    drawn: dict[str, list[dict[str, Any]]] = {name: [] for name in PANELS}
+    for key, part in curve.estimates.items():
+        if isinstance(key, str) and (place := QUANTITIES[key].line) is not None:
+            later = (0, bool(drawn[place.panel]))  # the second line of a panel is dashed
+            drawn[place.panel].append(line(place.label, part, later))
     moments = [line(name, part, colours[name]) for name, part in curve.moments.items()]
     shares = [one for one in moments if all(v is None or 0 <= v <= 1 for v in one["value"])]
-    others = [one for one in moments if one not in shares]
-    out = [
-        _panel(
-            "Total variation distance",
-            "How far the samples are from what was asked: 0 is exact, 1 is nothing in common.",
-            [line("TVD", curve.tvd), line("upper bound", curve.tvd_bound, (0, True))],
-            range=[0, 1],
-            points=[_start("q", curve.proposal), _start("q_proj", curve.projection)],
-        ),
-        _panel(
-            "KL divergence to the target",
-            "What it costs, in nats, to take the samples for the target: 0 is exact.",
-            [line("KL", curve.kl)],
-            range=[0, None],
-        ),
-    ]
-    if shares:
-        note = "The mean of each over the samples: the share that has it, where it is yes or no."
-        out.append(_panel("Features", note, shares, range=[0, None]))
-    for one in others:
-        out.append(_panel(f"Feature {one['name']}", "Its mean over the samples.", [one]))
-    if curve.kl_base is not None:
-        note = "How far the wish has moved the samples from the base model, in nats."
-        one = line("KL from the base", curve.kl_base)
-        out.append(_panel("KL divergence from the base", note, [one], range=[0, None]))
+    out = []
+    for name, (title, note, ends) in PANELS.items():
+        if name == "moments":
+            if shares:
+                out.append(_panel(title, note, shares, range=ends))
+            for one in moments:
+                if one not in shares:
+                    out.append(
+                        _panel(f"Feature {one['name']}", "Its mean over the samples.", [one])
+                    )
+        elif drawn[name]:
+            out.append(_panel(title, note, drawn[name], range=ends))
+    out[0]["points"] = [_start("q", curve.proposal), _start("q_proj", curve.projection)]
     return out
 
 

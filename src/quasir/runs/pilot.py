@@ -17,7 +17,8 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
-from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.estimate import Z95
+from quasir.estimation.quantities import WISHES
 from quasir.store import Store
 from quasir.store.manifest import shard_name
 
@@ -138,10 +139,10 @@ def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None)
     if not se > 0:
         raise InputError(f"se is {se}, but must be above 0.")
     name = next(iter(wish))
-    of = of or (name if name in ("tvd", "tvd_bound", "kl", "acceptance_rate") else "tvd")
+    of = of or (name if name in WISHES else "tvd")
     pilot = _pilot(store)
     certificate = tradeoff(pilot).at(**wish)
-    now = _estimate(certificate, of)
+    now = certificate.estimate(of)
     if math.isnan(now.se):
         raise InputError(
             f"the pilot's {len(pilot):,} draws cannot tell how well {of} is known at that beta: "
@@ -181,16 +182,6 @@ def _pilot(store: Store) -> Draws:
     )
 
 
-def _estimate(certificate: Certificate, name: str) -> Estimate:
-    if name in certificate.moments:
-        return certificate.moments[name]
-    if name in ("tvd", "tvd_bound", "kl", "acceptance_rate"):
-        found: Estimate = getattr(certificate, name)
-        return found
-    known = ["tvd", "tvd_bound", "kl", "acceptance_rate", *certificate.moments]
-    raise InputError(f"there is no estimate {name!r}: there are {', '.join(known)}.")
-
-
 def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
     """Return the relative standard error of the variance of one draw, from the pilot's parts."""
     if len(pilot) < 2 * PARTS:
@@ -201,7 +192,7 @@ def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
             (part,) = tradeoff(pilot.take(rows), log_betas=[certificate.log_beta])
         except QuasirError:
             return math.inf
-        variance = _estimate(part, of).se ** 2 * len(rows)
+        variance = part.estimate(of).se ** 2 * len(rows)
         # A part that has nothing above beta knows of no variance there.
         variances.append(0.0 if math.isnan(variance) else variance)
     mean = float(np.mean(variances))

@@ -18,6 +18,7 @@ from quasir.certificates.curve import Curve
 from quasir.certificates.tradeoff import curve_of
 from quasir.core.formatting import level_text
 from quasir.errors import InputError, QuasirError
+from quasir.estimation.estimate import Estimate
 from quasir.estimation.summary import Summary
 from quasir.estimation.summary_cache import shard_summary, summarise
 from quasir.recipes.schema import Recipe
@@ -215,13 +216,5 @@ class Precision:
             return f"the effective sample size is {certificate.ess:,.0f} {at}"
         return f"{self.name} is {self._estimate(certificate)} {at}"
 
-    def _estimate(self, certificate: Certificate) -> Any:
-        known = {
-            name: getattr(certificate, name)
-            for name in ("acceptance_rate", "tvd", "tvd_bound", "kl", "kl_base", "log_z")
-            if getattr(certificate, name) is not None
-        }
-        known |= {f"moment:{name}": part for name, part in certificate.moments.items()}
-        if self.name not in known:
-            raise InputError(f"there is no estimate {self.name!r}: there are {', '.join(known)}.")
-        return known[self.name]
+    def _estimate(self, certificate: Certificate) -> Estimate:
+        return certificate.estimate(self.name)

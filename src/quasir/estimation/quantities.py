@@ -1,0 +1,240 @@
+"""What is estimated: the one list that intervals, certificates, tables, figures and the page use.
+
+To add a quantity, declare it here and write its formula in `quasir.estimation.formulas`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+__all__ = [
+    "QUANTITIES",
+    "WISHES",
+    "Interval",
+    "Key",
+    "Line",
+    "Moment",
+    "Quantity",
+    "heading_of",
+    "meaning_of",
+    "title_of",
+]
+
+
+class Interval(Enum):
+    """How a 95 % interval is made (`quasir.estimation.intervals`)."""
+
+    RATE = "on the log scale, within (0, 1]"
+    TAIL = "on the log scale, with an upper end that allows for a tail that was not seen"
+    LOG_Z = "normal, its upper end that of the draws with one more added"
+    NORMAL = "normal, within the quantity's range"
+
+
+class Line(NamedTuple):
+    """A line of a figure: the panel it is in, and what the legend calls it."""
+
+    panel: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One thing that is estimated at every beta.
+
+    Attributes
+    ----------
+    name : str
+        Attribute of curves and certificates, column of the CSV, key of the JSON.
+    symbol : str
+        As the paper writes it.
+    title, heading : str
+        What the text of a certificate and the page call it.
+    meaning : str
+        What it is, in a few words.
+    equation : str
+        Of the paper.
+    low, high : float
+        Its range.
+    interval : Interval
+    beyond : str or None
+        Which expectation over the tail tells how it falls with beta (a field of `Beyond`).
+    upper : str or None
+        Which expectation bounds it where no draw lies above beta.
+    wish : bool
+        Whether `Curve.at` can be asked for it.
+    column : str or None
+        Its heading in the short table, where it is in it.
+    line : Line or None
+        Where it is in the figures.
+    of_base : bool
+        Whether it needs log a(x) of a base.
+    in_certificate : bool
+        Whether the text of a certificate has a row for it.
+    exponential : str or None
+        For a logarithm: the name of what it is the logarithm of.
+    """
+
+    name: str
+    symbol: str
+    title: str
+    heading: str
+    meaning: str
+    equation: str
+    low: float
+    high: float
+    interval: Interval
+    beyond: str | None = None
+    upper: str | None = None
+    wish: bool = False
+    column: str | None = None
+    line: Line | None = None
+    of_base: bool = False
+    in_certificate: bool = True
+    exponential: str | None = None
+
+
+class Moment(NamedTuple):
+    """The mean of a feature under p_beta, Eq. 8 (`eq:qrs_moment`), as a key among estimates.
+
+    Examples
+    --------
+    >>> str(Moment("female"))
+    'moment:female'
+    """
+
+    feature: str
+
+    def __str__(self) -> str:
+        return f"moment:{self.feature}"
+
+
+Key: TypeAlias = str | Moment
+"""Of an estimate: a quantity's name, or the moment of a feature."""
+
+_LIST = (
+    Quantity(
+        name="acceptance_rate",
+        symbol="AR",
+        title="acceptance rate",
+        heading="Accepted",
+        meaning="what a sample costs",
+        equation="Eq. 2 (`eq:ar`)",
+        low=0.0,
+        high=1.0,
+        interval=Interval.RATE,
+        wish=True,
+        column="acceptance",
+    ),
+    Quantity(
+        name="tvd",
+        symbol="TVD(p, p_β)",
+        title="TVD to the target",
+        heading="TVD to the target",
+        meaning="0 is exact, 1 nothing in common",
+        equation="Eq. 9 (`eq:qrs_tvd`)",
+        low=0.0,
+        high=1.0,
+        interval=Interval.TAIL,
+        beyond="excess",
+        # TVD is at most the bound (Eq. 3), so the bound's upper end serves for it too.
+        upper="mass",
+        wish=True,
+        column="TVD",
+        line=Line("tvd", "TVD"),
+    ),
+    Quantity(
+        name="tvd_bound",
+        symbol="1 - p(A_β)",
+        title="  at most (bound)",
+        heading="TVD bound",
+        meaning="TVD is at most this",
+        equation="Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`)",
+        low=0.0,
+        high=1.0,
+        interval=Interval.TAIL,
+        beyond="mass",
+        upper="mass",
+        wish=True,
+        column="TVD bound",
+        line=Line("tvd", "upper bound"),
+    ),
+    Quantity(
+        name="kl",
+        symbol="KL(p, p_β)",
+        title="KL to the target",
+        heading="KL to the target",
+        meaning="in nats; 0 is exact",
+        equation="Eq. 10 (`eq:qrs_kl`)",
+        low=0.0,
+        high=math.inf,
+        interval=Interval.TAIL,
+        beyond="log_excess",
+        upper="log_excess",
+        wish=True,
+        column="KL",
+        line=Line("kl", "KL"),
+    ),
+    Quantity(
+        name="log_z",
+        symbol="log Z",
+        title="log Z",
+        heading="log Z",
+        meaning="log of the target's partition function",
+        equation="Eq. 5",
+        low=-math.inf,
+        high=math.inf,
+        interval=Interval.LOG_Z,
+        in_certificate=False,
+        exponential="z",
+    ),
+    Quantity(
+        name="log_z_beta",
+        symbol="log Z_β",
+        title="log Z_beta",
+        heading="log Z_beta",
+        meaning="log of the partition function of P_beta",
+        equation="Eq. 6 (`eq:zeta_beta`)",
+        low=-math.inf,
+        high=math.inf,
+        interval=Interval.NORMAL,
+        in_certificate=False,
+        exponential="z_beta",
+    ),
+    Quantity(
+        name="kl_base",
+        symbol="KL(p_β, a)",
+        title="KL from the base",
+        heading="KL from the base",
+        meaning="in nats; what the wish changes",
+        equation="appendix C (`eq:qrs_kl_a`)",
+        low=0.0,
+        high=math.inf,
+        interval=Interval.NORMAL,
+        line=Line("kl_base", "KL from the base"),
+        of_base=True,
+    ),
+)
+
+QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in _LIST}
+"""Name -> quantity, in the order in which they are shown."""
+
+WISHES = tuple(quantity.name for quantity in _LIST if quantity.wish)
+"""What beta can be chosen by."""
+
+
+def title_of(key: Key) -> str:
+    """Return what a certificate calls an estimate."""
+    return f"mean of {key.feature}" if isinstance(key, Moment) else QUANTITIES[key].title
+
+
+def heading_of(key: Key) -> str:
+    """Return what the page calls an estimate."""
+    return f"Mean of {key.feature}" if isinstance(key, Moment) else QUANTITIES[key].heading
+
+
+def meaning_of(key: Key) -> str:
+    """Return what an estimate is, in a few words."""
+    return "over the samples" if isinstance(key, Moment) else QUANTITIES[key].meaning
