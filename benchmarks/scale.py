@@ -16,7 +16,7 @@ from benchmarks.show import best
 from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
 from quasir.runs.draw_shards import draw_into, draw_shard
-from quasir.runs.folder import TEXT_BLOCKS_A_SHARD
+from quasir.runs.begun import TEXT_BLOCKS_A_SHARD
 from quasir.store import Store
 from quasir.store.store import write_shard
 

@@ -9,6 +9,7 @@
 100
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from quasir import engines, features, metrics
@@ -16,6 +17,7 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.tradeoff import Curve, tradeoff
 from quasir.constraints.constrain import constrain
 from quasir.core.types import Batch, Proposal, Target
+from quasir.core.version import __version__
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import (
@@ -63,8 +65,7 @@ from quasir.targets.product import Product
 
 if TYPE_CHECKING:
     from quasir import text, tuning
-
-__version__ = "0.1.0"
+    from quasir.runs import Run, open_run, run
 
 __all__ = [
     "IMH",
@@ -100,6 +101,7 @@ __all__ = [
     "RecipeError",
     "RejectionChain",
     "RejectionControl",
+    "Run",
     "SampleSet",
     "Samples",
     "ScoreError",
@@ -110,6 +112,7 @@ __all__ = [
     "UnreachableError",
     "WeightedSamples",
     "WorkFailedError",
+    "__version__",
     "constrain",
     "draw",
     "engines",
@@ -117,7 +120,9 @@ __all__ = [
     "from_scipy",
     "lattice",
     "metrics",
+    "open_run",
     "reward",
+    "run",
     "text",
     "tilt",
     "tradeoff",
@@ -126,10 +131,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `quasir.text` and `quasir.tuning`, and torch with them, when first asked for."""
+    """Import what is heavy when it is first asked for: language models, and runs."""
+    if name in ("Run", "open_run", "run"):
+        return getattr(importlib.import_module("quasir.runs"), name)
     if name in ("text", "tuning"):
-        import importlib
-
         try:
             return importlib.import_module(f"quasir.{name}")
         except ModuleNotFoundError as error:

@@ -10,7 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-__all__ = ["Bar", "say"]
+__all__ = ["Bar", "Bars", "clock", "say"]
 
 EVERY = 5.0
 """Seconds between two lines where stderr is no terminal."""
@@ -76,3 +76,15 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Bars:
+    """A reporter with a bar for each stage."""
+
+    def say(self, message: str) -> None:
+        """Tell the user something on stderr."""
+        say(message)
+
+    def stage(self, label: str) -> Bar:
+        """Return the bar of a stage."""
+        return Bar(label)

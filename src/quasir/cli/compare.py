@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from quasir import recipes
-from quasir.cli.bar import Bar, say
-from quasir.cli.draw import begin, draw_all, folder_of
+from quasir.cli.bar import Bar, Bars, say
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed, check_seed
 from quasir.compare import SAMPLERS, variance
 from quasir.compare import compare as compared
@@ -23,8 +22,8 @@ from quasir.draws import draws as stored
 from quasir.errors import InputError
 from quasir.recipes.paths import located
 from quasir.recipes.schema import Recipe
-from quasir.runs import Run
-from quasir.runs.folder import refuse_changes
+from quasir.runs.begun import BegunRun, refuse_changes
+from quasir.runs.pipeline import begin, draw_all, folder_of
 from quasir.store import MANIFEST, Store, locked
 
 __all__ = ["compare"]
@@ -172,19 +171,19 @@ def _pool(
     seed: int | None,
     allow_code: bool,
     models: bool,
-) -> tuple[Store, Run | None]:
+) -> tuple[Store, BegunRun | None]:
     """Return the store, its draws drawn, and the run with its models where those were needed."""
     there = (folder / MANIFEST).is_file()
     if there and not models:
         store = Store.open(folder)
         if read is None or not store.missing(read.draws):
             return store, None
-    run = begin(recipe, folder, draws, seed, allow_code)
-    draw_all(run)
+    run = begin(recipe, folder, draws, seed, allow_code, reporter=Bars())
+    draw_all(run, reporter=Bars())
     return run.store, run
 
 
-def _walks(run: Run, masked: Any) -> Any:
+def _walks(run: BegunRun, masked: Any) -> Any:
     from quasir.compare.walks import Walks, editor_for
 
     editor, shared = editor_for(masked, run.target.base)

@@ -21,7 +21,7 @@ from quasir.cli.options import (
     TvdBound,
     check_seed,
 )
-from quasir.cli.sample import wish_of
+from quasir.cli.shared import wish_of
 from quasir.core.formatting import level_text
 from quasir.runs.pilot import Plan, Range
 from quasir.runs.pilot import plan as planned

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quasir.cli.bar import say
+from quasir.cli.bar import Bars
 from quasir.cli.checks_table import show_checks
-from quasir.cli.draw import begin, draw_all, folder_of
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
-from quasir.cli.report import finish
-from quasir.store import locked
+from quasir.runs import pipeline
 
 __all__ = ["listing", "run"]
 
@@ -28,16 +26,12 @@ def run(
 
     Example: quasir run scientists --out runs/scientists
     """
-    folder = folder_of(recipe, out)
-    with locked(folder):
-        begun = begin(recipe, folder, draws, seed, allow_code)
-        draw_all(begun)
-        say("estimating the trade-off and writing the report")
-        sampled = finish(folder)
+    made = pipeline.run(recipe, out, draws, seed, Bars(), allow_code=allow_code)
     if json:
-        print((folder / "certificate.json").read_text(), end="")
+        print((made.folder / "certificate.json").read_text(), end="")
     else:
-        print(f"{sampled.certificate}\n{show_checks(sampled)}\n\n{listing(folder)}")
+        checks = show_checks(made.outcome.sampled)
+        print(f"{made.certificate}\n{checks}\n\n{listing(made.folder)}")
 
 
 def listing(folder: Path) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from quasir import recipes
 from quasir.certificates.tradeoff import is_large, tradeoff
-from quasir.cli.bar import Bar, say
+from quasir.cli.bar import Bars, say
 from quasir.cli.checks_table import show_checks
-from quasir.cli.draw import begin
 from quasir.cli.options import (
     AcceptanceRate,
     AllowCode,
@@ -28,11 +26,11 @@ from quasir.cli.options import (
     TvdBound,
     check_seed,
 )
-from quasir.cli.tradeoff import streamed
+from quasir.cli.shared import existing, streamed, wish_of
 from quasir.draws.draws import Draws
-from quasir.errors import InputError, StoreError
-from quasir.runs import draw_into, sample_run, sample_stored
+from quasir.runs import sample_run, sample_stored
 from quasir.runs.outputs import lines_of
+from quasir.runs.pipeline import draw_more
 from quasir.runs.sampling import doubts_of
 from quasir.store import Store, locked
 
@@ -76,7 +74,7 @@ def sample(
             beta=beta,
             log_beta=log_beta,
         )
-        more = DrawOn(run, allow_code, n)
+        more = partial(draw_more, run, allow_code=allow_code, reporter=Bars())
         if stream or is_large(store):
             certificate = streamed(store, True).at(**wish)
             sampled = sample_stored(store, certificate, n, more, max_draws)
@@ -96,40 +94,3 @@ def sample(
         for line in lines_of(sampled):
             sys.stdout.write(jsonlib.dumps(line, ensure_ascii=False) + "\n")
     say(f"{sampled.certificate}\n{show_checks(sampled)}")
-
-
-class DrawOn:
-    """Loads the run's models when they are first needed, and draws on."""
-
-    def __init__(self, folder: Path, allow_code: bool, n: int) -> None:
-        self.folder, self.allow_code, self.n = folder, allow_code, n
-
-    def __call__(self, wanted: int) -> Store:
-        """Return the run's store, with `wanted` draws."""
-        if not (self.folder / "recipe.yaml").exists():
-            raise StoreError(
-                f"{self.folder} holds too few accepted draws for {self.n:,} samples, and no recipe "
-                "to draw on with: ask for fewer, or for a higher acceptance rate."
-            )
-        run = begin(str(self.folder), self.folder, wanted, None, self.allow_code)
-        with Bar("drawing on") as bar:
-            draw_into(run.store, run.target, run.proposal, wanted, bar)
-        return run.store
-
-
-def existing(run: Path) -> Path:
-    """Return the folder of a run that is there, before a lock would make one."""
-    Store.open(run)
-    return run
-
-
-def wish_of(run: Path, **wishes: float | None) -> dict[str, float]:
-    """Return the one wish that was given, or the recipe's."""
-    given = {name: wish for name, wish in wishes.items() if wish is not None}
-    if len(given) > 1:
-        raise InputError(f"give one wish, not {' and '.join(given)}.")
-    if given:
-        return given
-    if not (run / "recipe.yaml").exists():
-        raise InputError(f"{run} has no recipe to choose beta by: give one of {', '.join(wishes)}.")
-    return recipes.read(run / "recipe.yaml").choose.wish

@@ -6,13 +6,13 @@ import json as jsonlib
 import math
 
 from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import tradeoff as estimated
-from quasir.cli.bar import Bar, say
+from quasir.cli.bar import say
 from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
+from quasir.cli.shared import streamed
 from quasir.runs.outputs import write_figure, write_tradeoff
 from quasir.store import Store
 
-__all__ = ["streamed", "tradeoff"]
+__all__ = ["tradeoff"]
 
 
 def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
@@ -30,20 +30,6 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
     figure = write_figure(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
     say(f"written: {run / 'tradeoff.csv'} and {figure}")
-
-
-def streamed(store: Store, stream: bool) -> Curve:
-    """Return the curve of a run, and say so where it was streamed."""
-    with Bar("summarising") as bar:
-        curve = estimated(store, stream=stream or None, progress=bar)
-    if curve.bin_width:
-        seen = curve.tvd.value > 0
-        slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)
-        say(
-            f"streamed: betas are whole powers of e^{curve.bin_width:g}, and TVD is known to "
-            f"within {100 * slack:.2g} % of that of all draws"
-        )
-    return curve
 
 
 def as_json(curve: Curve) -> dict[str, object]:

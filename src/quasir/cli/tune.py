@@ -10,7 +10,6 @@ import typer
 
 from quasir import recipes
 from quasir.cli.bar import Bar, say
-from quasir.cli.draw import folder_of
 from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
 from quasir.core.files import write_text
 from quasir.errors import InputError, StoreError
@@ -19,7 +18,8 @@ from quasir.recipes import Recipe
 from quasir.recipes.building import build, resolve
 from quasir.recipes.paths import located, portable
 from quasir.recipes.schema import Source
-from quasir.runs.folder import keep_code, refuse_changes
+from quasir.runs.begun import keep_code, refuse_changes
+from quasir.runs.pipeline import folder_of
 from quasir.store import MANIFEST, locked
 
 __all__ = ["tune"]

@@ -1,16 +1,55 @@
-"""A line on stderr that says how far a call has come."""
+"""How far a call has come: a report for one loop, and a reporter for work of several stages."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TypeAlias
 
-__all__ = ["Progress", "Report", "progress_of"]
+__all__ = ["Lines", "Progress", "Quiet", "Report", "Reporter", "progress_of"]
 
 Report: TypeAlias = Callable[[int, int, int], object]
+"""Called with (done, wanted, proposed)."""
 Progress: TypeAlias = bool | Report
+
+
+class Reporter(Protocol):
+    """Tells the user what work of several stages is doing."""
+
+    def say(self, message: str) -> None:
+        """Tell one thing."""
+        ...
+
+    def stage(self, label: str) -> AbstractContextManager[Report]:
+        """Begin a stage; what it yields is called with the stage's progress."""
+        ...
+
+
+class Quiet:
+    """A reporter that tells nothing."""
+
+    def say(self, message: str) -> None:
+        """Tell nothing."""
+
+    @contextmanager
+    def stage(self, label: str) -> Iterator[Report]:
+        """Tell nothing of a stage."""
+        yield progress_of(False, label)
+
+
+class Lines:
+    """A reporter that writes on stderr: a line that is rewritten for each stage."""
+
+    def say(self, message: str) -> None:
+        """Write a line."""
+        print(message, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def stage(self, label: str) -> Iterator[Report]:
+        """Rewrite a line as the stage goes on."""
+        yield progress_of(True, label)
 
 
 def progress_of(progress: Progress, verb: str) -> Report:

@@ -1,6 +1,6 @@
 """Experiments as YAML, checked before any model loads."""
 
-from quasir.recipes.parsing import BUILT_IN, dump, find, parse, read
+from quasir.recipes.parsing import BUILT_IN, dump, find, from_dict, parse, read
 from quasir.recipes.schema import Recipe
 
-__all__ = ["BUILT_IN", "Recipe", "dump", "find", "parse", "read"]
+__all__ = ["BUILT_IN", "Recipe", "dump", "find", "from_dict", "parse", "read"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from quasir.errors import RecipeError
 from quasir.recipes.schema import Choice, FeatureSpec, Recipe, RoundTripSpec, SimilaritySpec, Source
 
-__all__ = ["BUILT_IN", "dump", "find", "parse", "read"]
+__all__ = ["BUILT_IN", "dump", "find", "from_dict", "parse", "read"]
 
 FOLDER = Path(__file__).parent / "built_in"
 BUILT_IN = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
@@ -85,6 +86,17 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
         raise RecipeError("\n".join(dict.fromkeys(told))) from error
     _check(recipe, tree, file)
     return recipe
+
+
+def from_dict(value: Mapping[str, Any], **changes: Any) -> Recipe:
+    """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
+    try:
+        text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        raise RecipeError(
+            f"a recipe holds texts, numbers, lists and mappings alone: {error}"
+        ) from error
+    return parse(text, "recipe", **changes)
 
 
 def dump(recipe: Recipe) -> str:

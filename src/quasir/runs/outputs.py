@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,36 +16,51 @@ from quasir.certificates.curve import Curve
 from quasir.certificates.figures import panels_of, plot_curve, plot_panel
 from quasir.core.files import write_json, write_text, write_with
 from quasir.core.items import text_of
-from quasir.errors import UnreachableError
+from quasir.recipes import Recipe
+from quasir.recipes.building import features_of
+from quasir.recipes.describe import asked
+from quasir.report.page import About, page
+from quasir.runs.outcome import Outcome
 from quasir.runs.sampling import Sampled, doubts_of
+from quasir.store import Store
 
 __all__ = [
-    "choose",
     "lines_of",
     "write_certificate",
     "write_figure",
     "write_figures",
+    "write_outputs",
     "write_samples",
     "write_tradeoff",
 ]
 
 
-def choose(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | None]:
-    """Return the certificate that a wish asks for, or the best there is and why it is not that.
+def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) -> None:
+    """Write the trade-off, the figures, the samples, the certificate and the page of a run."""
+    write_tradeoff(folder, outcome.curve)
+    write_figures(folder, outcome.curve)
+    write_samples(folder, outcome.sampled)
+    write_certificate(folder, outcome.certificate, outcome.checks)
+    about = About(
+        title=folder.resolve().name,
+        asked=asked(recipe),
+        facts={
+            "draws": f"{len(outcome.draws):,}",
+            "seed": str(store.seed),
+            "quasir": store.manifest.quasir,
+            **{f"model {model['name']}": version_of(model) for model in store.manifest.models},
+        },
+    )
+    features = list(features_of(recipe, folder, None).values())
+    write_text(
+        folder / "report.html",
+        page(about, outcome.curve, outcome.certificate, outcome.draws, features, outcome.checks),
+    )
 
-    Raises
-    ------
-    UnreachableError
-        Where not even a best is known.
-    """
-    try:
-        return curve.at(**wish), None
-    except UnreachableError as error:
-        if error.best is None or not curve.n_possible:
-            raise
-        beta = error.best.log_beta
-        best = curve.at(log_beta=beta if beta > float("-inf") else float(curve.log_betas[0]))
-        return best, f"What was asked could not be had, and this is the closest: {error}"
+
+def version_of(model: dict[str, str | None]) -> str:
+    """Return a dozen digits of a model's revision or of its weights' hash."""
+    return (model["revision"] or model["weights_sha256"] or "unknown")[:12]
 
 
 def write_tradeoff(folder: Path, curve: Curve) -> None:
@@ -77,12 +92,10 @@ def _written(folder: Path, name: str, figure: Any) -> Path:
     return path
 
 
-def write_certificate(
-    folder: Path, certificate: Certificate, doubts: list[str], checks: list[Check]
-) -> None:
+def write_certificate(folder: Path, certificate: Certificate, checks: Sequence[Check]) -> None:
     """Write `certificate.json`: the estimates, all doubts, and the checks on the samples."""
     content = certificate.to_dict()
-    content["doubts"] = [*content["doubts"], *doubts, *doubts_of(checks)]
+    content["doubts"] = [*content["doubts"], *doubts_of(checks)]
     content["checks"] = [check.to_dict() for check in checks]
     write_json(folder / "certificate.json", content)
 

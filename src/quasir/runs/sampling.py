@@ -7,8 +7,8 @@ n samples. Their moments should be those that the certificate predicts (the pape
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,11 @@ class Sampled:
     certificate: Certificate
     samples: Samples
     index: NDArray[np.intp]
-    checks: list[Check]
+    checks: tuple[Check, ...]
+
+    def with_doubts(self, *doubts: str) -> Sampled:
+        """Return the same with more doubts on the certificate."""
+        return replace(self, certificate=self.certificate.with_doubts(*doubts))
 
 
 def sample_run(
@@ -153,12 +157,12 @@ class Chances:
         )
 
 
-def checked(samples: Samples, certificate: Certificate, draws: Draws) -> list[Check]:
+def checked(samples: Samples, certificate: Certificate, draws: Draws) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's, by the draws that both come from."""
     return compared(samples, certificate, Chances.of(draws, certificate))
 
 
-def compared(samples: Samples, certificate: Certificate, chances: Chances) -> list[Check]:
+def compared(samples: Samples, certificate: Certificate, chances: Chances) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's.
 
     Notes
@@ -169,7 +173,8 @@ def compared(samples: Samples, certificate: Certificate, chances: Chances) -> li
     behind the certificate, and the samples found among the first m, its variance is
     (E[r (1 - r) d^2]/m + E[r^2 d^2] |1/m - 1/N|)/AR^2.
     """
-    m, n, checks = samples.proposals, len(samples), []
+    m, n = samples.proposals, len(samples)
+    checks: list[Check] = []
     rate = chances.r / chances.n
     for name, moment in certificate.moments.items():
         column = np.asarray(samples.features[name], np.float64)
@@ -186,10 +191,10 @@ def compared(samples: Samples, certificate: Certificate, chances: Chances) -> li
         else:
             z = difference / spread_of_difference if spread_of_difference else math.inf
         checks.append(Check(name, observed, spread, predicted, se, z))
-    return checks
+    return tuple(checks)
 
 
-def doubts_of(checks: list[Check]) -> list[str]:
+def doubts_of(checks: Sequence[Check]) -> list[str]:
     """Return what the checks say against the samples or the certificate, in words."""
     return [
         f"The mean of {check.name} is {check.observed:.4g} on the samples, but "

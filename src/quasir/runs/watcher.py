@@ -22,7 +22,7 @@ from quasir.estimation.estimate import Estimate
 from quasir.estimation.summary import Summary
 from quasir.estimation.summary_cache import shard_summary, summarise
 from quasir.recipes.schema import Recipe
-from quasir.runs.outputs import choose
+from quasir.runs.outcome import choose_beta
 from quasir.store import Store
 
 __all__ = ["Glance", "Precision", "Watcher", "speed_of"]
@@ -165,7 +165,7 @@ def _recipe(folder: Path) -> Recipe | None:
 
 def _chosen(curve: Curve, recipe: Recipe) -> tuple[Certificate | None, str | None]:
     try:
-        return choose(curve, recipe.choose.wish)
+        return choose_beta(curve, recipe.choose.wish)
     except QuasirError as error:
         return None, str(error)
 

@@ -1,4 +1,4 @@
-"""The folder of a run: its recipe as resolved, its store, and the code that its features need."""
+"""A run that was begun: its models are loaded, its target is fixed, and it can draw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quasir.store import Store
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
 from quasir.targets.product import Product
 
-__all__ = ["Run", "keep_code", "refuse_changes"]
+__all__ = ["BegunRun", "keep_code", "refuse_changes"]
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
@@ -28,12 +28,12 @@ FREE = {"about", "draws", "choose", "samples", "coefficients"}
 """What may change between two calls without changing a draw that is there; lambda is told apart."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run that can draw: its models are loaded and its target is fixed.
+@dataclass(frozen=True, kw_only=True)
+class BegunRun:
+    """A run that can draw.
 
-    Make one with `Run.begin`, which goes on with a run that is there. What needs no model, such
-    as `Store.load`, needs no `Run`.
+    Make one with `BegunRun.begin`, which goes on with a run that is there. What needs no model
+    needs no `BegunRun`: see `quasir.runs.on_disk.Run`.
     """
 
     folder: Path
@@ -46,19 +46,20 @@ class Run:
     def begin(
         cls,
         recipe: Recipe,
-        source: Path,
+        beside: Path,
         folder: Path,
+        *,
         allow_code: bool = False,
         progress: Progress = False,
         shards_at: str | None = None,
-    ) -> Run:
+    ) -> BegunRun:
         """Begin a run, or go on with it where the folder holds one of the same recipe.
 
         Parameters
         ----------
         recipe : Recipe
-        source : Path
-            The recipe's file: a user's Python features are looked for next to it.
+        beside : Path
+            The folder of the recipe's file, in which a user's Python features are looked for.
         folder : Path
         allow_code : bool
             Whether the recipe's Python features may be run.
@@ -73,18 +74,18 @@ class Run:
             Where the folder holds a run of another recipe, of other code or of other models.
         """
         there = (folder / MANIFEST).is_file()
-        recipe = located(recipe, source.parent)
+        recipe = located(recipe, beside)
         if there:
             before = located(recipes.read(folder / "recipe.yaml"), folder)
             refuse_changes(before, recipe, folder)
             update = {"coefficients": before.coefficients}
             recipe = recipe.model_copy(update=update)
-        elif source.parent.resolve() != folder.resolve() and _holds_files(folder):
+        elif beside.resolve() != folder.resolve() and _holds_files(folder):
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
-        files = {path.name: path for path in python_files(recipe, source.parent)}
-        built = build(recipe, source.parent, allow_code)
+        files = {path.name: path for path in python_files(recipe, beside)}
+        built = build(recipe, beside, allow_code)
         code = {name: hash_of(path) for name, path in files.items()}
         if there:
             store = Store.open(folder)
@@ -93,11 +94,17 @@ class Run:
             _refuse_others("code", store.manifest.code, code, folder)
             _refuse_others("models", store.manifest.models, built.models, folder)
             resolved, target = resolve(recipe, built)
-            return cls(folder, resolved, store, target, built.proposal)
+            return cls(
+                folder=folder,
+                recipe=resolved,
+                store=store,
+                target=target,
+                proposal=built.proposal,
+            )
         resolved, target = resolve(recipe, built, progress)
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "recipe.yaml", recipes.dump(portable(resolved, folder)))
-        keep_code(recipe, source.parent, folder)
+        keep_code(recipe, beside, folder)
         store = Store.create(
             folder,
             recipe.seed,
@@ -106,7 +113,9 @@ class Run:
             code=code,
             shards_at=shards_at,
         )
-        return cls(folder, resolved, store, target, built.proposal)
+        return cls(
+            folder=folder, recipe=resolved, store=store, target=target, proposal=built.proposal
+        )
 
     @property
     def parts(self) -> RecipeParts:

@@ -1,0 +1,195 @@
+"""From a recipe to a finished run: fit, draw, estimate, sample, and write it all down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from quasir import recipes
+from quasir.core.progress import Lines, Quiet, Reporter
+from quasir.engines import Engine, Local
+from quasir.errors import InputError, StoreError
+from quasir.recipes import Recipe
+from quasir.runs.begun import BegunRun
+from quasir.runs.draw_shards import draw_into
+from quasir.runs.on_disk import Run
+from quasir.runs.outputs import write_outputs
+from quasir.store import MANIFEST, Store, locked
+
+__all__ = ["RecipeSource", "begin", "draw_all", "draw_more", "finish", "folder_of", "run"]
+
+RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
+"""A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
+
+
+def run(
+    recipe: RecipeSource,
+    out: str | Path | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    progress: bool | Reporter = True,
+    *,
+    allow_code: bool = False,
+) -> Run:
+    """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
+
+    Stopped at any moment, the same call goes on where it was.
+
+    Parameters
+    ----------
+    recipe : str, Path or dict
+        The name of a built-in recipe, a YAML file, the folder of a run, or what such a file holds.
+    out : str or Path, optional
+        Folder of the run; by default ``runs/`` and the recipe's name.
+    draws, seed : int, optional
+        Instead of the recipe's.
+    progress : bool or Reporter
+        True tells on stderr what is done.
+    allow_code : bool
+        Whether the recipe's own Python features may be run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     len(run.samples), run.certificate.acceptance_rate.value
+    (10, 1.0)
+    """
+    reporter = _reporter(progress)
+    folder = folder_of(recipe, out)
+    with locked(folder):
+        begun = begin(recipe, folder, draws, seed, allow_code, reporter=reporter)
+        draw_all(begun, reporter=reporter)
+        reporter.say("estimating the trade-off and writing the report")
+        return finish(folder, reporter)
+
+
+def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
+    """Return the folder of a run: as given, the run itself, or runs/NAME."""
+    if out is not None:
+        return Path(out)
+    if isinstance(recipe, Mapping):
+        digest = hashlib.sha256(recipes.dump(recipes.from_dict(recipe)).encode()).hexdigest()
+        return Path("runs") / f"recipe-{digest[:8]}"
+    path = Path(recipe)
+    return path if (path / "recipe.yaml").is_file() else Path("runs") / path.stem
+
+
+def read_recipe(recipe: RecipeSource, **changes: Any) -> tuple[Recipe, Path]:
+    """Return a checked recipe, and the folder that its files are next to."""
+    if isinstance(recipe, Mapping):
+        return recipes.from_dict(recipe, **changes), Path()
+    source = recipes.find(recipe)
+    return recipes.read(source, **changes), source.parent
+
+
+def begin(
+    recipe: RecipeSource,
+    folder: Path,
+    draws: int | None = None,
+    seed: int | None = None,
+    allow_code: bool = False,
+    shards_at: str | None = None,
+    reporter: Reporter | None = None,
+) -> BegunRun:
+    """Read a recipe, load what it names, and fit lambda where it is not known."""
+    reporter = reporter or Quiet()
+    read, beside = read_recipe(recipe, draws=draws, seed=seed)
+    if read.unfitted and not (folder / MANIFEST).exists():
+        names = ", ".join(read.unfitted)
+        reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")
+    with reporter.stage("fitting") as report:
+        begun = BegunRun.begin(
+            read, beside, folder, allow_code=allow_code, progress=report, shards_at=shards_at
+        )
+    begun.keep_recipe()
+    return begun
+
+
+def draw_all(
+    begun: BegunRun,
+    repair: bool = False,
+    engine: Engine | None = None,
+    reporter: Reporter | None = None,
+) -> int:
+    """Draw what is missing; return how many draws that was."""
+    reporter, store = reporter or Quiet(), begun.store
+    if repair:
+        damaged = store.damaged()
+        if damaged:
+            reporter.say(f"drawing {len(damaged)} damaged shards again")
+            store.forget(damaged)
+    else:
+        store.check()
+    before = len(store)
+    if before and store.missing(begun.recipe.draws):
+        reporter.say(f"going on from {before:,} draws")
+    with reporter.stage("drawing") as report:
+        drawn = draw_into(
+            store,
+            begun.target,
+            begun.proposal,
+            begun.recipe.draws,
+            report,
+            engine or local_engine(begun, reporter=reporter),
+            begun.parts,
+        )
+    if store.manifest.stopped is not None:
+        reporter.say(f"stopped: {store.manifest.stopped}; the same command goes on")
+    return drawn
+
+
+def local_engine(
+    begun: BegunRun, processes: int | None = None, reporter: Reporter | None = None
+) -> Local:
+    """Return this machine: for a language model on a CPU, as many processes as are found best."""
+    tell = (reporter or Quiet()).say
+    if processes is not None or not begun.store.manifest.models:
+        return Local(processes, tell=tell)
+    import torch
+
+    return Local(measure=not torch.cuda.is_available(), tell=tell)
+
+
+def draw_more(
+    folder: Path, wanted: int, allow_code: bool = False, reporter: Reporter | None = None
+) -> Store:
+    """Load the models of a run, and draw on until it has `wanted` draws; return its store."""
+    if not (folder / "recipe.yaml").exists():
+        raise StoreError(
+            f"{folder} holds too few accepted draws, and no recipe to draw on with: ask for fewer "
+            "samples, or for a higher acceptance rate."
+        )
+    reporter = reporter or Quiet()
+    begun = begin(folder, folder, wanted, None, allow_code, reporter=reporter)
+    stage: AbstractContextManager[Any] = reporter.stage("drawing on")
+    with stage as report:
+        draw_into(begun.store, begun.target, begun.proposal, wanted, report)
+    return begun.store
+
+
+def finish(folder: Path, reporter: Reporter | None = None) -> Run:
+    """Write all that comes of a run's draws: trade-off, certificate, samples, figures, page."""
+    made = Run(folder)
+    outcome = made.outcome
+    for shortfall in outcome.shortfalls:
+        (reporter or Quiet()).say(f"! {shortfall}")
+    write_outputs(folder, made.recipe, made.store, outcome)
+    return made
+
+
+def _reporter(progress: bool | Reporter) -> Reporter:
+    if isinstance(progress, bool):
+        return Lines() if progress else Quiet()
+    if not callable(getattr(progress, "stage", None)):
+        raise InputError(
+            f"progress is a {type(progress).__name__}, but must be True, False or a Reporter with "
+            "say(message) and stage(label)."
+        )
+    return progress
