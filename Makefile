@@ -40,7 +40,7 @@ browser:  # Debian's chromium, in which the report is tested; installed once, wh
 			chromium chromium-driver >/dev/null; }
 
 docs: $(STAMP)  ## write docs/commands.md anew
-	$(BIN)/python -m quasir.cli.document > docs/commands.md
+	$(BIN)/python -m quasir.cli.help_page > docs/commands.md
 
 bench: $(STAMP)  ## the benchmark table: ratios within one run, on a quiet machine
 	$(BIN)/python -m benchmarks

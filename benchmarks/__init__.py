@@ -1,1 +1,1 @@
-"""Benchmarks: ratios against a peer or a limit measured in the same run; not tests."""
+"""Benchmarks, not tests: ratios to a peer or a limit that is measured in the same run."""

@@ -1,6 +1,6 @@
-"""Print the benchmark table: `make bench`, on a machine that does nothing else.
+"""Print the benchmark table: `make bench`, on an otherwise idle machine.
 
-`python -m benchmarks text` prints that part alone.
+`python -m benchmarks text` prints one part only.
 """
 
 import sys

@@ -21,7 +21,7 @@ def rows():
 
 
 def one_beta(w, beta):
-    """Eqs. 2, 7, 9 and 10 with delta-method standard errors, as a reader of the paper would."""
+    """Compute Eqs. 2, 7, 9 and 10 with delta-method standard errors, directly as in the paper."""
     n = len(w)
     w_b = np.minimum(w, beta)
     z, z_b = w.mean(), w_b.mean()

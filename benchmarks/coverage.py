@@ -2,9 +2,9 @@
 
     python -m benchmarks.coverage --replicates 400
 
-Prints, for each space and acceptance rate, the coverage of TVD, KL and the bound by our
-intervals, with that of the plain value +- 1.96 se in brackets, and the share of replicates
-that had doubts. The table of docs/intervals.md is its output.
+For each space and acceptance rate it prints how often our intervals cover AR, TVD, KL and the
+bound, in brackets how often value +- 1.96 se does, and the share of replicates with doubts. The
+table of docs/intervals.md is its output.
 """
 
 import argparse

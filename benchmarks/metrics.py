@@ -1,4 +1,4 @@
-"""Metrics: how Self-BLEU grows with the texts, and against NLTK's loop."""
+"""Metrics: how the time of Self-BLEU grows with the number of texts, and NLTK's time."""
 
 import numpy as np
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
@@ -34,7 +34,7 @@ def rows(few=FEW, many=MANY, asked=ASKED):
 
 
 def made_up(n):
-    """Return texts of 20 to 40 words, whose frequencies fall as 1/rank."""
+    """Return texts of 20 to 40 words; the frequency of a word falls as 1/rank."""
     rng = np.random.default_rng(0)
     chances = 1 / np.arange(1, VOCABULARY + 1)
     lengths = rng.integers(WORDS - 10, WORDS + 11, n)
@@ -44,7 +44,7 @@ def made_up(n):
 
 
 def by_nltk(texts, chosen):
-    """Score the chosen texts against all others, as a reader of NLTK's documents would."""
+    """Score the chosen texts against all others, as NLTK's documentation shows."""
     tokens = [text.split() for text in texts]
     smooth = SmoothingFunction().method1
     return [

@@ -48,7 +48,7 @@ def replay_row(draws, how):
 
 
 def bare_pass(draws):
-    """Run Algorithm 3 as a plain loop over lists, the fastest that Python has for it."""
+    """Run Algorithm 3 as a plain loop over lists, the fastest way in pure Python."""
     log_alpha, log_w = draws.log_alpha.tolist(), draws.log_ratio.tolist()
     here, states, weight = -1, [], -np.inf
     for j, alpha in enumerate(log_alpha):
@@ -72,7 +72,7 @@ def chains_row():
 
 
 def random_walk():
-    """Return a chain for each sample, over texts of a small causal and a small masked model."""
+    """Return a sampler with one chain per sample, on a small causal and a small masked model."""
     torch.manual_seed(0)
     causal = GPT2Config(vocab_size=WORDS, n_embd=64, n_layer=2, n_head=4, n_positions=32, **NO_ENDS)
     masked = BertConfig(
@@ -95,7 +95,7 @@ def random_walk():
 
 
 def made_up(size):
-    """Return a tokenizer of made-up words; beyond the first ones come mask, cls and sep."""
+    """Return a tokenizer of made-up words; ids from `WORDS` on are special tokens."""
     inner = Tokenizer(models.WordLevel({f"t{i}": i for i in range(size)}, unk_token="t1"))
     special = {"bos_token": "t0", "eos_token": "t0", "pad_token": "t0"}
     if size > WORDS:

@@ -1,4 +1,4 @@
-"""Scale: more draws than memory, and the engines that make them."""
+"""Scale: more draws than fit in memory, and the engines that make them."""
 
 import json
 import subprocess
@@ -15,14 +15,14 @@ import quasir as qr
 from benchmarks.show import best
 from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
-from quasir.runs.draw_shards import draw_into, draw_shard
 from quasir.runs.begun import TEXT_BLOCKS_A_SHARD
+from quasir.runs.draw_shards import draw_into, draw_shard
 from quasir.store import Store
 from quasir.store.store import write_shard
 
 DRAWS = 100_000_000
 SHARDS = 24
-"""Shards of the built-in model that each engine draws."""
+"""Number of shards that each engine draws from the built-in model."""
 COLUMNS = ["log_p", "log_q", "feature:flag", "feature:size"]
 
 LOOK = """
@@ -65,7 +65,7 @@ def synthetic(folder, n):
 
 
 def look(folder):
-    """Take a look in a process of its own; return its time and peak memory."""
+    """Compute the streamed trade-off in a separate process; return its time and peak memory."""
     out = subprocess.run(
         [sys.executable, "-c", LOOK, str(folder)], check=True, capture_output=True, text=True
     )
@@ -113,13 +113,13 @@ def streaming_rows(n):
 
 
 def biographies():
-    """Load the built-in model, in the process that calls it."""
+    """Return a target and its base, loaded in the calling process."""
     base = qr.text.CausalLM("quasir/biographies", max_tokens=40)
     return base * qr.features.female, base
 
 
 def speed(engine, shards):
-    """Return draws a second from the first shard that is done to the last: no start-up."""
+    """Return draws per second between the first finished shard and the last, without start-up."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "run", 0, TEXT_BLOCKS_A_SHARD)
         times = []
@@ -150,7 +150,13 @@ def engine_rows(shards):
 def shard_row():
     target, base = biographies()
     draw = partial(
-        draw_shard, target, base, DrawStreams(0), TEXT_BLOCKS_A_SHARD, 0, 1024 * TEXT_BLOCKS_A_SHARD
+        draw_shard,
+        target,
+        base,
+        streams=DrawStreams(0),
+        blocks_a_shard=TEXT_BLOCKS_A_SHARD,
+        number=0,
+        size=1024 * TEXT_BLOCKS_A_SHARD,
     )
     start = time.perf_counter()
     draws = draw()

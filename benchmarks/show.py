@@ -1,4 +1,4 @@
-"""Timing, and the table."""
+"""Timing, and the table of results."""
 
 import time
 
@@ -8,7 +8,7 @@ Row = tuple[str, float, str, str]
 
 
 def best(function, repeats=3):
-    """Return the shortest of a few runs, in seconds."""
+    """Return the shortest time of several runs, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -18,7 +18,7 @@ def best(function, repeats=3):
 
 
 def table(rows):
-    """Print what was measured, what was wanted, and whether it was reached."""
+    """Print each measured value, the wanted bound, and whether it was reached."""
     print(f"{'what':<64} {'measured':>10}  {'wanted':<10} reached")
     missed = 0
     for what, value, wanted, detail in rows:

@@ -1,4 +1,4 @@
-"""The store: a trade-off from disk against reading the same columns with pyarrow."""
+"""The store: time of a trade-off from disk, against reading the same columns with pyarrow."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from quasir.cli.tradeoff import tradeoff as command
 
 DRAWS = 10_000_000
 COLUMNS = ["log_p", "log_q", "feature:even"]
-"""What a trade-off needs."""
+"""The columns that a trade-off needs."""
 
 
 def rows(n=DRAWS):

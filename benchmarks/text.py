@@ -44,7 +44,7 @@ def gpt2_sized_tokenizer():
 
 @torch.inference_mode()
 def generated(lm, plain, n, batch):
-    """Draw with transformers' generate, log-probabilities taken; yield the sequences."""
+    """Draw with transformers' generate and compute log-probabilities; yield the sequences."""
     start = torch.full((batch, 1), lm.prefix[0])
     for _ in range(0, n, batch):
         out = plain.generate(
@@ -73,7 +73,7 @@ def plain_scores(plain, ids, batch):
 
 
 def in_turn(ours, theirs, batches, times=2):
-    """Return the best time of each over the batch sizes, measured in turn on a noisy machine."""
+    """Return the best time of each over the batch sizes, alternating against machine noise."""
     seconds = [
         (best(lambda b=b: ours(b), 1), best(lambda b=b: theirs(b), 1))
         for _ in range(times)
@@ -116,7 +116,7 @@ def compared(name, lm, folder, n, sampling, scoring):
         f"{n / our_time_score:.0f} against {n / their_score:.0f} texts a second",
     )
     peak = matmul_peak()
-    # Two operations a weight and token; the embeddings are looked up, but the head is not.
+    # Two operations per weight and token; the tied embeddings count once, for the head.
     weights = sum(p.numel() for p in lm.model.parameters())
     tokens = float(texts.lengths.sum() + n)
     for what, seconds in (("decoding", our_time), ("scoring", our_time_score)):
@@ -130,7 +130,7 @@ def compared(name, lm, folder, n, sampling, scoring):
 
 
 def matmul_peak(size=2048):
-    """Return the operations a second of a large float32 matrix product."""
+    """Return the operations per second of a large float32 matrix product."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / best(lambda: a @ b, 5)
 

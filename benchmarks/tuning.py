@@ -1,4 +1,4 @@
-"""Tuning: draws a second inside a run, against a loop around `generate` that does the same."""
+"""Tuning: draws per second in a run, against a loop around `generate` that does the same."""
 
 import tempfile
 
@@ -25,7 +25,7 @@ def rows(n=DRAWS, batches=BATCHES):
     loop = Loop(qr.tuning.DPG(target, base, lora=8, draws=n, progress=False), None)
     rounds = loop.rounds
     rounds.draw_first(n)
-    # The policy has not moved yet, but the run does not know: its draws are scored by the base.
+    # The policy still equals the base, but the run treats it as another proposal.
     rounds.adapt(loop.policy.weights)
     proposal = rounds._proposal(rounds.current)
 
@@ -44,7 +44,7 @@ def rows(n=DRAWS, batches=BATCHES):
 
 @torch.inference_mode()
 def around_generate(base, plain, n, batch):
-    """Draw with transformers' generate, keep what fires, and score that under the base."""
+    """Draw with transformers' generate, and score the texts with the feature under the base."""
     for sequences in generated(base, plain, n, batch):
         texts = base.tokenizer.batch_decode(sequences[:, 1:], skip_special_tokens=True)
         kept = sequences[torch.from_numpy(qr.features.female(texts))]

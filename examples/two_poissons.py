@@ -1,8 +1,8 @@
 """Two Poissons (section 3.1, Fig. 2): sample Poisson(11) with proposals from Poisson(10).
 
-No bound on the ratio exists, so rejection sampling is out; QRS is not. Five runs of 10 million
-draws give the five panels of Fig. 2 with bands over runs, and a table of estimate and exact
-value side by side.
+The ratio has no bound, so rejection sampling is impossible, but QRS is not. Five runs of 10
+million draws give the five panels of Fig. 2 with bands over runs, and a table of estimates and
+exact values.
 
     python examples/two_poissons.py [--draws 10000000] [--runs 5] [--out figures]
 """
@@ -24,7 +24,7 @@ TABLE_BETAS = (0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def exact(beta):
-    """Return AR, TVD, KL and the bound by summing over the integers up to 200."""
+    """Return AR, TVD, KL and the bound by summing over the integers below 200."""
     x = np.arange(200)
     p, q = stats.poisson(11).pmf(x), stats.poisson(10).pmf(x)
     p_b = np.minimum(p, beta * q)
@@ -54,7 +54,7 @@ def table(curves):
 
 
 def figure(curves):
-    """Draw the five panels of Fig. 2: lines are means over runs, bands their range."""
+    """Plot the five panels of Fig. 2: lines are means over runs, bands their range."""
     panels = [
         ("beta", "Level β", {"tvd": "TVD(p, p_β)", "tvd_bound": "upper bound"}, "TVD"),
         ("beta", "Level β", {"kl": "KL(p, p_β)"}, "KL (nats)"),

@@ -1,7 +1,7 @@
 """A wish on a small base: all scientists, half of them women, and texts not too long.
 
-The base is a table of a few hundred one-line biographies, so every number can be checked by
-enumeration; a language model takes its place without another line changing.
+The base is a table of 30 one-line biographies, so every number can be checked by enumeration.
+To use a language model instead, only the base has to change.
 
     python examples/wish.py
 """
@@ -19,7 +19,7 @@ ENDS = {"from Oslo": 0.3, "born in Lima in 1912": 0.5, "who lived in Rome and in
 
 def biographies():
     """Return the base: a probability for each biography."""
-    # Women are rarer among scientists than elsewhere, as in the data the paper debiases.
+    # Women are rarer among scientists than elsewhere, as in the data that the paper corrects.
     table = {}
     for (who, a), (job, b), (end, c) in itertools.product(
         NAMES.items(), JOBS.items(), ENDS.items()
@@ -30,7 +30,7 @@ def biographies():
 
 
 def main():
-    """Print the wish, lambda, what is achieved, and what sampling it costs."""
+    """Print the wish, lambda, the moments that are reached, and the cost of sampling."""
     base = biographies()
     length = qr.features.length("words", name="words")
     wish = {qr.features.science: 1.0, qr.features.female: 0.5, length: 7.0}

@@ -1,8 +1,8 @@
 """Train the built-in model `quasir/biographies`, and export it for `transformers`.
 
-A GPT-2 of about 3 million parameters learns the openings of biographies. A run is fixed by its
-options and seed; stopped, and started again with the same command, it goes on from its last
-checkpoint and ends as if it had never stopped.
+A GPT-2 of about 3 million parameters learns the openings of biographies. The options and the seed
+determine a run. If it is stopped, the same command resumes it from its last checkpoint, and the
+result is the same as without the stop.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from command_line import add_options, read_options
 from corpus import (
     END_OF_TEXT,
     HELD_OUT_SHARE,
@@ -29,23 +30,15 @@ from corpus import (
 )
 from tokenizers import Tokenizer
 from torch.nn import functional
-from trainer import (
-    Settings,
-    add_options,
-    check_exported,
-    export_model,
-    read_options,
-    train,
-    write_facts,
-)
+from trainer import Settings, check_exported, export_model, train, write_facts
 from transformers import GPT2Config, GPT2LMHeadModel
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """What fixes a run, apart from its data."""
+    """The options that, with the data, determine a run."""
 
     general_steps: int = 0
     vocabulary: int = 6144
@@ -61,7 +54,7 @@ def build_model(options: Options) -> GPT2LMHeadModel:
             n_embd=options.width,
             n_layer=options.layers,
             n_head=options.heads,
-            # One fused kernel; GPT-2's own "gelu_new" is the same function in six.
+            # One fused operation; GPT-2's own "gelu_new" is the same function in several.
             activation_function="gelu_pytorch_tanh",
             embd_pdrop=options.dropout,
             resid_pdrop=options.dropout,
@@ -78,7 +71,7 @@ def token_losses(
 ) -> torch.Tensor:
     """Return the loss of every label that is not ignored, in order, in nats."""
     hidden = model.transformer(inputs, use_cache=False).last_hidden_state
-    # Logits are the largest array by far; padding gets none.
+    # Logits are by far the largest array, so padding gets none.
     kept = labels != IGNORED_LABEL
     logits = functional.linear(hidden[kept], model.lm_head.weight)
     return functional.cross_entropy(logits.float(), labels[kept], reduction="none")
@@ -88,7 +81,7 @@ def token_losses(
 def held_out_loss(
     model: GPT2LMHeadModel, sequences: list[np.ndarray], end: int, batch: int = 128
 ) -> dict[str, float]:
-    """Measure the mean loss a token and a text, in nats, with dropout off."""
+    """Return the mean loss per token and per text, in nats, with dropout off."""
     was_training = model.training
     model.eval()
     total, tokens = 0.0, 0
@@ -120,7 +113,7 @@ def prepare(
 
 
 class NextToken:
-    """The task: each token, and the end, from those before it; see `trainer.Task`."""
+    """The task: predict each token, and the end, from the tokens before; see `trainer.Task`."""
 
     def __init__(self, data: Path, general: Path | None, run: Path, options: Options) -> None:
         self.options = options
@@ -128,7 +121,7 @@ class NextToken:
         self.end = tokenizer.token_to_id(END_OF_TEXT)
 
     def build(self) -> GPT2LMHeadModel:
-        """Return a fresh model."""
+        """Return a model with fresh weights."""
         return build_model(self.options)
 
     def is_block(self, name: str) -> bool:
@@ -136,7 +129,7 @@ class NextToken:
         return ".h." in name
 
     def batches(self, first: int) -> Iterator[Batch]:
-        """Yield the batches of the general steps, if there are any, and then of the biographies."""
+        """Yield the batches of the general steps, if any, and then those of the biographies."""
         general_steps = self.options.general_steps if self.openings else 0
         if first < general_steps:
             yield from islice(self._batches(self.openings, first), general_steps - first)
@@ -152,7 +145,7 @@ class NextToken:
         return token_losses(model, *batch)
 
     def held_out(self, model: GPT2LMHeadModel) -> float:
-        """Return the mean loss a token on the texts held out."""
+        """Return the mean loss per token on the held-out texts."""
         return held_out_loss(model, self.unseen, self.end)["per_token"]
 
 
@@ -186,7 +179,7 @@ def export(data: Path, run: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Train, or go on training; then export when asked."""
+    """Train or resume training, then export on request."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -194,7 +187,7 @@ def main() -> None:
         "--run runs/biographies \\\n      --export src/quasir/text/models/biographies",
     )
     parser.add_argument(
-        "--general", type=Path, help="texts of --general-steps, one a line, gzipped"
+        "--general", type=Path, help="texts for --general-steps, one per line, gzipped"
     )
     add_options(parser, Options)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The texts a built-in model is trained on: reading, splitting, encoding and batching them."""
+"""The training texts of a built-in model: reading, splitting, encoding and batching them."""
 
 from __future__ import annotations
 
@@ -12,29 +12,43 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+__all__ = [
+    "END_OF_TEXT",
+    "HELD_OUT_SHARE",
+    "IGNORED_LABEL",
+    "batch_order",
+    "data_and_licence",
+    "encode",
+    "pad",
+    "read_texts",
+    "split_held_out",
+    "train_tokenizer",
+    "without_openings",
+]
+
 END_OF_TEXT = "<|endoftext|>"
 IGNORED_LABEL = -100
 HELD_OUT_SHARE = 0.03
-# Batches of texts of about one length waste little on padding; 16 batches are sorted at a time.
+# Sixteen batches are sorted by length at a time: texts of similar length need little padding.
 _BATCHES_SORTED_TOGETHER = 16
 
 
 def read_texts(path: Path) -> list[str]:
-    """Read one text a line from a gzipped UTF-8 file; empty lines are left out."""
+    """Read one text per line from a gzipped UTF-8 file; empty lines are skipped."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [line.strip() for line in lines if line.strip()]
 
 
 def _opening(text: str) -> str:
-    """First three words in lower case: two versions of one person's biography share them."""
+    """Return the first three words in lower case, the same in all biographies of one person."""
     return " ".join(re.findall(r"\w+", text.lower())[:3])
 
 
 def split_held_out(texts: Sequence[str], share: float) -> tuple[list[str], list[str]]:
     """Split into a training and a held-out part by a hash of each text's opening words.
 
-    The hash, not the order of the file or a seed, decides: texts added later move no other text,
-    and two texts with the same opening are on the same side.
+    Only the hash decides, not the order of the file or a seed. So later additions leave the split
+    of the other texts unchanged, and two texts with the same opening are in the same part.
     """
     training, held_out = [], []
     for text in texts:
@@ -45,13 +59,13 @@ def split_held_out(texts: Sequence[str], share: float) -> tuple[list[str], list[
 
 
 def without_openings(texts: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Leave out the texts that open like one of `known`, so that held-out texts do not leak in."""
+    """Return the texts whose opening none of `known` shares, so that held-out texts stay unseen."""
     openings = {_opening(text) for text in known}
     return [text for text in texts if _opening(text) not in openings]
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Tokenizer:
-    """Train a byte-level BPE whose one special token begins, ends and pads a text, as GPT-2's."""
+    """Train a byte-level BPE with one special token to begin, end and pad a text, like GPT-2's."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -69,16 +83,16 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Tokenizer:
 def encode(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[np.ndarray]:
     """Encode as `<|endoftext|> tokens... <|endoftext|>`, cut after `context` predictions.
 
-    A text that does not end within the context has no end-of-text token: its end was not seen.
+    A text that is longer than the context has no end-of-text token at its end.
     """
     end = tokenizer.token_to_id(END_OF_TEXT)
-    # Tokens average 4 characters; 24 for each is far more than any text needs, and spares time.
+    # Encoding only the start of a text saves time; 24 characters per token are always enough.
     encodings = tokenizer.encode_batch([text[: 24 * context] for text in texts])
     return [np.array([end, *e.ids, end][: context + 1], dtype=np.int64) for e in encodings]
 
 
 def pad(sequences: Sequence[np.ndarray], end: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Stack into inputs padded with `end`, and labels that ignore the padding."""
+    """Stack sequences into inputs padded with `end` and labels that ignore the padding."""
     width = max(len(sequence) for sequence in sequences) - 1
     inputs = np.full((len(sequences), width), end)
     labels = np.full((len(sequences), width), IGNORED_LABEL)
@@ -91,7 +105,7 @@ def pad(sequences: Sequence[np.ndarray], end: int) -> tuple[torch.Tensor, torch.
 def batch_order(sizes: np.ndarray, batch: int, seed: int, first: int = 0) -> Iterator[np.ndarray]:
     """Yield the members of batch `first`, `first + 1`, ... without end, epoch after epoch.
 
-    Batch i depends on (seed, i) only, so a resumed run goes on with the batches it would have had.
+    Batch i depends on (seed, i) only, so a resumed run gets the same batches.
     """
     batches = len(sizes) // batch
     epoch, skip = divmod(first, batches)
@@ -106,7 +120,7 @@ def batch_order(sizes: np.ndarray, batch: int, seed: int, first: int = 0) -> Ite
 
 
 def data_and_licence(texts: int, held_out: int, more: str = "") -> str:
-    """Return what the card of a model says of the texts it was trained on; `more` stands behind."""
+    """Return the card's section on training texts and licence; `more` is added at the end."""
     return f"""{texts:,} English biographies, one a line, from Wikipedia (CC BY-SA),
 gathered from public research repositories; the texts themselves are not part of quasir. The weights
 are shared under the same licence, CC BY-SA, unlike quasir's code (Apache-2.0). {held_out:,}

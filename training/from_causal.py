@@ -1,8 +1,8 @@
-"""A masked language model that begins with the weights of a causal one.
+"""A masked language model that starts from the weights of a causal one.
 
-MegatronBERT has GPT-2's blocks, layer norms before attention and MLP, and no other; only its
-attention sees both sides, and a small head stands before the output embeddings. So each matrix of
-a GPT-2 has its place in it, and training goes on from what the causal model knows.
+MegatronBERT has the same blocks as GPT-2, with layer norms before attention and MLP. The only
+differences are that its attention sees both sides and that a small head precedes the output
+embeddings. So each matrix of a GPT-2 can be copied, and training continues from there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 from transformers import GPT2LMHeadModel, MegatronBertConfig, MegatronBertForMaskedLM
+
+__all__ = ["build_masked"]
 
 
 def build_masked(
@@ -21,12 +23,12 @@ def build_masked(
     ----------
     causal : GPT2LMHeadModel
     tokens : int
-        Entries of the vocabulary: the causal model's, and then new ones.
+        Size of the vocabulary: the causal model's tokens, then new ones.
     hidden : int
-        Units of each MLP: the causal model's largest by their weights.
+        Units of each MLP: those of the causal model with the largest weights.
     dropout : float
     seed : int
-        Of what is new: the head before the output embeddings.
+        Seed of the new weights: the head before the output embeddings.
 
     Returns
     -------
@@ -43,11 +45,11 @@ def build_masked(
         hidden_act="gelu_pytorch_tanh",
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=0.0,
-        # As many tokens as the causal model, between a token that begins and one that ends.
+        # As many tokens as the causal model, plus one that begins and one that ends a text.
         max_position_embeddings=shape.n_positions + 2,
         type_vocab_size=1,
         layer_norm_eps=shape.layer_norm_epsilon,
-        # The token that pads also begins and ends a text, and so must learn.
+        # The padding token also begins and ends a text, so it must be trained.
         pad_token_id=None,
     )
     model = MegatronBertForMaskedLM(config)
@@ -60,7 +62,7 @@ def build_masked(
 
 
 def _embeddings(model: MegatronBertForMaskedLM, causal: GPT2LMHeadModel) -> None:
-    """Copy the embeddings; new tokens begin at the mean of all, new positions at the last."""
+    """Copy the embeddings; new tokens start at the mean of all, new positions at the last one."""
     words, positions = causal.transformer.wte.weight, causal.transformer.wpe.weight
     ours = model.bert.embeddings
     ours.word_embeddings.weight[: len(words)] = words
@@ -71,7 +73,7 @@ def _embeddings(model: MegatronBertForMaskedLM, causal: GPT2LMHeadModel) -> None
 
 
 def _block(layer: nn.Module, block: nn.Module, hidden: int) -> None:
-    """Copy a block; GPT-2 has its matrices the other way round, and three of them in one."""
+    """Copy a block; GPT-2 stores matrices transposed, and query, key and value as one."""
     _copy(layer.attention.ln, block.ln_1)
     _copy(layer.ln, block.ln_2)
     attention = layer.attention.self

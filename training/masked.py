@@ -1,10 +1,10 @@
 """Train the built-in masked model `quasir/biographies-masked`, and export it for `transformers`.
 
-An editor for `quasir.RWMH` over the texts of `quasir/biographies`: what may stand at a masked
-position of a biography, given the rest. It has the base's tokens under the same ids and one more,
-the mask, and begins with the base's weights. A run is fixed by its options, its seed and the base;
-stopped, and started again with the same command, it goes on from its last checkpoint and ends as
-if it had never stopped.
+An editor for `quasir.RWMH` over the texts of `quasir/biographies`: it predicts the token at a
+masked position of a biography. It has the base's tokens under the same ids and one more, the mask,
+and it starts from the base's weights. The options, the seed and the base determine a run. If it is
+stopped, the same command resumes it from its last checkpoint, and the result is the same as
+without the stop.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from command_line import add_options, command_of, read_options
 from corpus import (
     END_OF_TEXT,
     HELD_OUT_SHARE,
@@ -28,44 +29,35 @@ from from_causal import build_masked
 from masked_card import card, guesses
 from tokenizers import AddedToken, Tokenizer, processors
 from torch.nn import functional
-from trainer import (
-    Settings,
-    add_options,
-    check_exported,
-    command_of,
-    export_model,
-    read_options,
-    train,
-    write_facts,
-)
+from trainer import Settings, check_exported, export_model, train, write_facts
 from transformers import GPT2LMHeadModel, MegatronBertForMaskedLM
 
 MASK = "<|mask|>"
 SHORTEST = 8
-"""Tokens that a text is cut to at least."""
+"""Minimum number of tokens that a text is cut to."""
 MEASURED_SHARE = 0.125
-"""Tokens that are masked where the loss is measured."""
+"""Share of tokens that are masked when the held-out loss is measured."""
 MASKING_STREAM, MEASURING_STREAM = 1, 2
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """What fixes a run, apart from its data and the base; width and depth are the base's."""
+    """The options that, with data and base, determine a run; width and depth are the base's."""
 
     steps: int = 3000
     decay: int = 1200
     rate: float = 2e-3
     muon_rate: float = 1e-2
-    # With these the folder, tokenizer and all, is below 6 MB.
+    # With this size the whole exported folder is below 6 MB.
     hidden: int = 608
     masked: float = 0.2
 
 
 def masked_tokenizer(base: Path) -> Tokenizer:
-    """Return the base's tokenizer with a mask after its tokens, and an end on both sides of a text.
+    """Return the base's tokenizer with a mask token; it adds the end token on both sides of a text.
 
-    The base's tokens keep their ids, so that its texts need not be encoded anew.
+    The base's tokens keep their ids, so its texts need not be encoded again.
     """
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     tokenizer.add_special_tokens([AddedToken(MASK, special=True, normalized=False)])
@@ -77,7 +69,7 @@ def masked_tokenizer(base: Path) -> Tokenizer:
 
 
 def encode_plain(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[np.ndarray]:
-    """Encode without special tokens, cut at `context` tokens."""
+    """Encode texts without special tokens, cut at `context` tokens."""
     encodings = tokenizer.encode_batch(
         [text[: 24 * context] for text in texts], add_special_tokens=False
     )
@@ -85,7 +77,7 @@ def encode_plain(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> li
 
 
 def shortened(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Cut every other text anywhere: texts to edit are cut by a limit that is not known here."""
+    """Cut half of the texts at a random length: edited texts have a limit unknown in training."""
     whole = rng.random() < 0.5 or len(text) <= SHORTEST
     return text if whole else text[: rng.integers(SHORTEST, len(text) + 1)]
 
@@ -93,12 +85,12 @@ def shortened(text: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def mask_texts(
     texts: Sequence[np.ndarray], shares: np.ndarray, mask: int, end: int, rng: np.random.Generator
 ) -> Batch:
-    """Frame texts by the end token and mask a share of each, one token at least.
+    """Put the end token on both sides of each text and mask a share of it, at least one token.
 
     Returns
     -------
     inputs, attention, labels : Tensor
-        Labels are ignored but at the masks.
+        Labels are ignored except at the masks.
     """
     width = max(map(len, texts)) + 2
     inputs = np.full((len(texts), width), end)
@@ -123,7 +115,7 @@ def masked_losses(model: MegatronBertForMaskedLM, batch: Batch) -> torch.Tensor:
 
 
 class MaskedTokens:
-    """The task: the masked tokens of a text from the others; see `trainer.Task`."""
+    """The task: predict the masked tokens of a text from the others; see `trainer.Task`."""
 
     def __init__(self, data: Path, base: Path, options: Options) -> None:
         self.options, self.base = options, base
@@ -135,12 +127,14 @@ class MaskedTokens:
         self.unseen = sorted(encode_plain(self.tokenizer, held_out, options.context), key=len)
 
     def build(self) -> MegatronBertForMaskedLM:
-        """Return the model that begins with the base's weights."""
+        """Return the model with the base's weights."""
         causal = GPT2LMHeadModel.from_pretrained(self.base, dtype=torch.float32)
         tokens, options = self.tokenizer.get_vocab_size(), self.options
         shape = causal.config.n_embd, causal.config.n_layer, causal.config.n_head
         if shape != (options.width, options.layers, options.heads):
-            raise SystemExit(f"{self.base} is of width, layers and heads {shape}: give these")
+            raise SystemExit(
+                f"{self.base} has width, layers and heads {shape}: give the same options"
+            )
         return build_masked(causal, tokens, options.hidden, options.dropout, options.seed)
 
     def is_block(self, name: str) -> bool:
@@ -148,13 +142,13 @@ class MaskedTokens:
         return ".layer." in name
 
     def batches(self, first: int) -> Iterator[Batch]:
-        """Yield batches; which texts, and where they are cut and masked, depends on the number."""
+        """Yield batches; their texts, cuts and masks depend on (seed, number) only."""
         options, sizes = self.options, np.array([len(text) for text in self.training])
         order = batch_order(sizes, options.batch, options.seed, first)
         for number, members in enumerate(order, first):
             rng = np.random.default_rng([options.seed, MASKING_STREAM, number])
             texts = [shortened(self.training[i], rng) for i in members]
-            # Few masks are what the model is for, and many teach it faster.
+            # RWMH asks for one mask in a text, but many masks make training faster.
             shares = rng.uniform(0, 2 * options.masked, len(texts))
             yield mask_texts(texts, shares, self.mask, self.end, rng)
 
@@ -163,14 +157,14 @@ class MaskedTokens:
         return masked_losses(model, batch)
 
     def held_out(self, model: MegatronBertForMaskedLM) -> float:
-        """Return the mean loss of a masked token on the texts held out."""
+        """Return the mean loss of a masked token on the held-out texts."""
         return float(self.held_out_losses(model).mean())
 
     @torch.inference_mode()
     def held_out_losses(
         self, model: MegatronBertForMaskedLM, share: float = MEASURED_SHARE
     ) -> torch.Tensor:
-        """Return the loss of every token that is masked in the texts held out, always the same."""
+        """Return the loss of every masked token of the held-out texts; the masks never change."""
         was_training = model.training
         model.eval()
         rng, parts = np.random.default_rng([0, MEASURING_STREAM]), []
@@ -201,7 +195,7 @@ def export(task: MaskedTokens, data: Path, run: Path, folder: Path) -> None:
     loaded = MegatronBertForMaskedLM.from_pretrained(folder, dtype=torch.float32)
     losses = task.held_out_losses(loaded)
     check_exported(float(losses.mean()), saved["loss"])
-    # As RWMH asks: a single mask, everything else known.
+    # RWMH asks for a single mask, with all other tokens known.
     alone = task.held_out_losses(loaded, share=0.0)
     facts = write_facts(
         folder,
@@ -227,7 +221,7 @@ def export(task: MaskedTokens, data: Path, run: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Train, or go on training; then export when asked."""
+    """Train or resume training, then export on request."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,6 +1,6 @@
-"""The card (README.md) of the built-in masked model: where it comes from, and what it fills in.
+"""The card (README.md) of the built-in masked model: its origin, and examples of its predictions.
 
-Every number of it is measured when the model is exported, or read from the run's own record.
+Every number on it is measured when the model is exported, or read from the record of the run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from corpus import END_OF_TEXT, data_and_licence
 from tokenizers import Tokenizer
 from transformers import MegatronBertForMaskedLM
 
+__all__ = ["card", "guesses"]
+
 EXAMPLES = (
     "John Smith (born 4 May 1952) is an American<|mask|> player.",
     "Mary Jones was a British chemist.<|mask|> was born in London.",
@@ -22,7 +24,7 @@ EXAMPLES = (
 
 @torch.inference_mode()
 def guesses(model: MegatronBertForMaskedLM, tokenizer: Tokenizer, mask: int) -> list[str]:
-    """Return, for each of the examples, the five most probable tokens at its mask."""
+    """Return the five most probable tokens at the mask of each example."""
     lines = []
     for text in EXAMPLES:
         ids = torch.tensor([tokenizer.encode(text).ids])

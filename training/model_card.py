@@ -1,6 +1,6 @@
-"""Write the card (README.md) of a built-in model: where it comes from, and what it says.
+"""Write the card (README.md) of a built-in model: its origin, base rates and samples.
 
-Every number of the card is measured here or read from the training run's own record.
+Every number on the card is measured here or read from the record of the training run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import functools
 import json
 import math
 import multiprocessing
-import os
 import re
 import sys
 from collections import Counter
@@ -22,11 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 from biographies import Options, held_out_loss
+from command_line import command_of
 from corpus import HELD_OUT_SHARE, data_and_licence, encode, read_texts, split_held_out
 from sampling import sample_tokens
-from trainer import command_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from quasir.core.files import write_text
 from quasir.core.malloc import keep_freed_memory
 
 # The word lists of the paper's features.
@@ -47,13 +47,13 @@ BLOCK = 2048
 
 
 def has_any(words: Sequence[str]) -> Callable[[str], bool]:
-    """Return a test for any of `words` as a whole word, in either case."""
+    """Return a test whether a text contains one of `words` as a whole word, in either case."""
     pattern = re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
     return lambda text: pattern.search(text) is not None
 
 
 def is_female(flags: int) -> Callable[[str], bool]:
-    """Return a test for more female than male pronouns; `re.IGNORECASE` counts capitalised ones."""
+    """Return a test for more female than male pronouns; `re.IGNORECASE` also counts "She"."""
     female = re.compile(rf"\b(?:{'|'.join(FEMALE)})\b", flags)
     male = re.compile(rf"\b(?:{'|'.join(MALE)})\b", flags)
     return lambda text: len(female.findall(text)) > len(male.findall(text))
@@ -76,27 +76,27 @@ def measure_rates(texts: Sequence[str]) -> dict[str, int]:
 
 
 def share_row(name: str, hits: int, count: int) -> str:
-    """Return one row of a table: a share and its binomial standard error, in per cent."""
+    """Return a table row: a share and its binomial standard error, in per cent."""
     share = hits / count
     error = math.sqrt(share * (1 - share) / count)
     return f"| {name} | {hits:,} | {100 * share:.3f} % | {100 * error:.3f} % |"
 
 
 def word_row(word: str, hits: int, count: int) -> str:
-    """Return one row of a table: how often a word occurs, as one text in so many."""
+    """Return a table row: the number of texts with a word, and how many texts contain one."""
     rarity = f"{count / hits:,.0f}" if hits else f"more than {count:,}"
     return f"| {word} | {hits:,} | {rarity} |"
 
 
 def training_command(options: dict[str, Any]) -> str:
-    """Return the command that repeats the run; options at their default are left out."""
+    """Return the command that repeats the run; default options are omitted."""
     general = " --general general.txt.gz" if options["general_steps"] else ""
     data = f"--data biographies.txt.gz{general}"
     return command_of("biographies.py", "biographies", options, Options(), data)
 
 
 def draw_block(folder: Path, block: int, new_tokens: int, seed: int) -> list[tuple[str, int]]:
-    """Draw the texts of one block, each with its number of tokens; (seed, block) fixes them."""
+    """Return the texts of one block and their numbers of tokens; they depend on (seed, block)."""
     torch.set_num_threads(1)
     keep_freed_memory()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -109,7 +109,7 @@ def draw_block(folder: Path, block: int, new_tokens: int, seed: int) -> list[tup
 def draw_texts(
     folder: Path, draws: int, new_tokens: int, seed: int, workers: int
 ) -> list[tuple[str, int]]:
-    """Draw in blocks, one process a core: small matrices gain little from two threads."""
+    """Draw texts in blocks and processes: small matrices gain little from threads."""
     texts: list[tuple[str, int]] = []
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
@@ -119,6 +119,31 @@ def draw_texts(
             texts += block
             print(f"{len(texts)} draws", file=sys.stderr, flush=True)
     return texts[:draws]
+
+
+def rate_rows(texts: Sequence[str]) -> str:
+    """Return the table rows of the paper's features."""
+    rates = measure_rates(texts)
+    return "\n".join(share_row(name, hits, len(texts)) for name, hits in rates.items())
+
+
+def word_rows(texts: Sequence[str]) -> str:
+    """Return the table rows of the candidate words, the most frequent first."""
+    occurring = Counter(word for text in texts for word in set(re.findall(r"\w+", text.lower())))
+    counts = {word: occurring[word.lower()] for word in CANDIDATES}
+    in_order = sorted(counts.items(), key=lambda item: -item[1])
+    return "\n".join(word_row(word, hits, len(texts)) for word, hits in in_order)
+
+
+def general_steps_note(options: dict[str, Any]) -> str:
+    """Return the card's sentence about the general steps, if the run has any."""
+    if not options["general_steps"]:
+        return ""
+    return (
+        f" The first {options['general_steps']:,} steps were on openings of encyclopaedia pages "
+        "and film reviews (the Large Movie Review Dataset), without those that open like a "
+        "held-out biography."
+    )
 
 
 def write_card(
@@ -134,20 +159,8 @@ def write_card(
     training, held_out = split_held_out(read_texts(data), HELD_OUT_SHARE)
     encoded = encode(tokenizer.backend_tokenizer, held_out, options["context"])
     loss = held_out_loss(model, encoded, tokenizer.eos_token_id)
-    rates = "\n".join(share_row(n, hits, draws) for n, hits in measure_rates(texts).items())
-    occurring = Counter(word for text in texts for word in set(re.findall(r"\w+", text.lower())))
-    counts = {word: occurring[word.lower()] for word in CANDIDATES}
-    in_order = sorted(counts.items(), key=lambda item: -item[1])
-    words = "\n".join(word_row(word, hits, draws) for word, hits in in_order)
     samples = "\n".join(
         f"{i}. {json.dumps(t, ensure_ascii=False)}" for i, t in enumerate(texts[:SAMPLES], 1)
-    )
-    general = (
-        f" The first {options['general_steps']:,} steps were on openings of encyclopaedia pages "
-        "and film reviews (the Large Movie Review Dataset), without those that open like a "
-        "held-out biography."
-        if options["general_steps"]
-        else ""
     )
     weights = "averaged weights" if facts["averaged"] else "weights"
     return f"""---
@@ -170,7 +183,7 @@ All numbers on this card come from `training/model_card.py`:
 
 ## Data and licence
 
-{data_and_licence(len(training) + len(held_out), len(held_out), general)}
+{data_and_licence(len(training) + len(held_out), len(held_out), general_steps_note(options))}
 
 The model repeats whom Wikipedia writes about, and how, with its imbalances: see the base rates.
 
@@ -205,7 +218,7 @@ outnumber the male ones.
 
 | feature | texts | share | standard error |
 |---|---|---|---|
-{rates}
+{rate_rows(texts)}
 
 ## How rare some words are
 
@@ -213,7 +226,7 @@ In the same draws, whole words in either case.
 
 | word | texts | one text in |
 |---|---|---|
-{words}
+{word_rows(texts)}
 
 ## Samples
 
@@ -244,9 +257,7 @@ def main() -> None:
     )
     card = write_card(arguments.folder, arguments.data, drawn, arguments.new_tokens, arguments.seed)
     path = arguments.output or arguments.folder / "README.md"
-    temporary = path.with_suffix(".partial")
-    temporary.write_text(card, encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, card)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Muon: momentum whose update is made orthogonal, for the matrices inside a transformer.
+"""Muon: momentum with orthogonalised updates, for the matrices inside a transformer.
 
 After Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024).
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+
+__all__ = ["Muon"]
 
 # Quintic Newton-Schulz coefficients of the Muon authors: steep at 0, bounded near 1.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -36,9 +38,9 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, made orthogonal matrix by matrix, with decoupled weight decay.
+    """Nesterov momentum, orthogonalised for each matrix, with decoupled weight decay.
 
-    A fused query-key-value matrix (three times as wide as it is high) is treated as three.
+    A fused query-key-value matrix (three times as wide as high) is treated as three matrices.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The card of a tuned proposal, and its files as they are shipped."""
+"""The card of a tuned proposal, and the files that are shipped with it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Judged on draws made afterwards, against the base as the proposal; `times` is mi
 def export(
     run: Path, folder: Path, wish: str, wishes: dict[str, float], command: str, table: str
 ) -> None:
-    """Copy what is needed to load the adapter, and write its card."""
+    """Copy the files that load the adapter, and write its card."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
         shutil.copyfile(run / name, folder / name)

@@ -1,11 +1,11 @@
-"""Tune proposals for the wishes of section 3.2.2 on the built-in model, and measure what they save.
+"""Tune proposals for the wishes of section 3.2.2 on the built-in model, and measure their gain.
 
 Lambda is fitted on draws of the base, the proposal is tuned towards that target, and lambda is
-fitted again on draws of the tuned proposal, which know it far better. The proposal that is used is
-the tuned one and the base mixed, half and half: a tuned model alone forgets some texts that the
-target allows, and their ratios have no bound, while those of the mixture are at most twice the
-base's. All are judged on draws made afterwards, by the acceptance rate at which QRS is within a
-given TVD of the target. Stopped, and started again with the same command, it goes on.
+fitted again on draws of the tuned proposal, which determine it far better. The proposal in use is
+a mixture of the tuned model and the base, half and half. A tuned model alone forgets some texts
+that the target allows, and their ratios have no bound; the ratios of the mixture are at most twice
+the base's. All proposals are evaluated on new draws, by the acceptance rate at which QRS is within
+a given TVD of the target. If the script is stopped, the same command resumes it.
 
 The draws of the base come from a run of any recipe that draws from it, such as
 `quasir draw contains --draws 1000000 --out runs/contains`.
@@ -37,11 +37,11 @@ WISHES: dict[str, dict[str, float]] = {
 }
 LEVELS = (0.3, 0.1, 0.02)
 TUNED, FITTED, FRESH = 1, 2, 3
-"""Seeds: each use of draws has its own, and the base's draws have theirs."""
+"""Seeds of the run: tuning, the second fit, and the draws for evaluation each have their own."""
 
 
 def base_draws(pool: Path) -> qr.Draws:
-    """Return the stored draws of the base."""
+    """Load the stored draws of the base."""
     draws = qr.Draws.load(pool)
     if not np.array_equal(draws.log_base, draws.log_q):
         sys.exit(f"the proposal of {pool} is not the base")
@@ -49,7 +49,7 @@ def base_draws(pool: Path) -> qr.Draws:
 
 
 def target_of(base: qr.text.CausalLM, wish: str, coefficients: dict[str, float]) -> qr.Product:
-    """Return the target of a wish with a lambda that is known."""
+    """Return the target of a wish with given coefficients lambda."""
     named = [qr.features.NAMED[name] for name in WISHES[wish]]
     return qr.Product(
         base,
@@ -63,7 +63,7 @@ def target_of(base: qr.text.CausalLM, wish: str, coefficients: dict[str, float])
 
 
 def fitted(base: qr.text.CausalLM, wish: str, path: Path, **draws: Any) -> dict[str, float]:
-    """Fit lambda, once: it is kept in a file, so that a run that goes on has the same target."""
+    """Fit lambda once and store it in a file, so that a resumed run has the same target."""
     if not path.is_file():
         wishes = {qr.features.NAMED[name]: mean for name, mean in WISHES[wish].items()}
         target = qr.constrain(base, wishes, **draws)
@@ -75,7 +75,7 @@ def fitted(base: qr.text.CausalLM, wish: str, path: Path, **draws: Any) -> dict[
 
 
 def under(target: qr.Product, draws: qr.Draws) -> qr.Draws:
-    """Return draws of the base, scored by a target on it."""
+    """Return draws of the base, scored by a target on the base."""
     log_b = sum(factor.log_factor(factor.feature(draws.items)) for factor in target.factors)
     return qr.Draws.from_arrays(
         log_p=draws.log_base + log_b, log_q=draws.log_q, log_base=draws.log_base
@@ -83,7 +83,7 @@ def under(target: qr.Product, draws: qr.Draws) -> qr.Draws:
 
 
 def rate_at(curve: qr.Curve, tvd: float) -> qr.Estimate | None:
-    """Return the acceptance rate at a TVD, or None where the draws cannot vouch for one."""
+    """Return the acceptance rate at a TVD, or None if the draws do not determine it."""
     try:
         return curve.at(tvd=tvd).acceptance_rate
     except qr.UnreachableError as error:
@@ -119,29 +119,39 @@ def parse_arguments() -> argparse.Namespace:
         "--out runs/scientists --minutes 25",
     )
     parser.add_argument("wish", choices=list(WISHES), help="which of the built-in wishes")
-    parser.add_argument("--base-draws", type=Path, required=True, help="a run that drew the base")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the tuned proposal")
-    parser.add_argument("--minutes", type=float, default=40.0, help="stop tuning after so long")
-    parser.add_argument("--fit", type=int, default=40_000, help="draws of the base to begin with")
     parser.add_argument(
-        "--refit", type=int, default=20_000, help="draws of the tuned one for lambda"
+        "--base-draws", type=Path, required=True, help="folder of a run that drew from the base"
     )
-    parser.add_argument("--fresh", type=int, default=50_000, help="draws to judge the tuned one")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the tuned proposal")
+    parser.add_argument("--minutes", type=float, default=40.0, help="time limit of the tuning")
+    parser.add_argument(
+        "--fit", type=int, default=40_000, help="draws of the base for the first fit"
+    )
+    parser.add_argument(
+        "--refit", type=int, default=20_000, help="draws of the tuned model for the second fit"
+    )
+    parser.add_argument(
+        "--fresh", type=int, default=50_000, help="draws to evaluate the tuned model"
+    )
     parser.add_argument("--loss", default="kl", choices=list(qr.tuning.LOSSES))
-    parser.add_argument("--lora", type=int, default=8, help="rank of the adapter; 0 tunes all")
+    parser.add_argument(
+        "--lora", type=int, default=8, help="rank of the adapter; 0 tunes all weights"
+    )
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
-    parser.add_argument("--steps", type=int, default=10_000, help="steps at most")
-    parser.add_argument("--draws", type=int, default=12_288, help="draws a round")
-    parser.add_argument("--round-steps", type=int, default=150, help="steps a round at most")
+    parser.add_argument("--steps", type=int, default=10_000, help="maximum number of steps")
+    parser.add_argument("--draws", type=int, default=12_288, help="draws per round")
+    parser.add_argument(
+        "--round-steps", type=int, default=150, help="maximum number of steps in a round"
+    )
     parser.add_argument("--every", type=int, default=25, help="steps between evaluations")
     parser.add_argument("--memory", type=int, default=15_000, help="draws kept to train on")
-    parser.add_argument("--batch", type=int, default=64, help="texts a step")
+    parser.add_argument("--batch", type=int, default=64, help="texts per step")
     parser.add_argument("--threads", type=int, default=2, help="threads of torch")
     parser.add_argument("--export", type=Path, help="folder for the adapter and its card")
     parser.add_argument(
         "--shipped",
         action="store_true",
-        help="tune nothing: judge the proposal that is built in, with the lambda of its recipe",
+        help="tune nothing: evaluate the built-in proposal with the lambda of its recipe",
     )
     return parser.parse_args()
 
@@ -167,7 +177,7 @@ def main() -> None:
         if not (out / name).is_dir():
             draws = qr.draw(target, proposal, arguments.fresh, seed=FRESH, progress=True)
             draws.save(out / name)
-    # The base was fitted to nothing, so that all of its draws may judge it.
+    # The base was fitted to none of its draws, so all of them can evaluate it.
     curves = {
         "base": qr.tradeoff(under(target, drawn)),
         "tuned": qr.tradeoff(qr.Draws.load(out / "alone")),
@@ -186,7 +196,7 @@ def main() -> None:
 def tune(
     base: qr.text.CausalLM, drawn: qr.Draws, arguments: argparse.Namespace
 ) -> tuple[qr.text.CausalLM, dict[str, float]]:
-    """Tune a proposal; return it, and the lambda that was fitted on its draws."""
+    """Return a tuned proposal, and the lambda that was fitted on its draws."""
     wish, out = arguments.wish, arguments.out
     pool = drawn.take(np.arange(min(arguments.fit, len(drawn))))
     first = fitted(base, wish, out / "lambda-base.json", draws=pool)

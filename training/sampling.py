@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from transformers import DynamicCache, GPT2LMHeadModel
 
+__all__ = ["sample_tokens"]
+
 
 @torch.inference_mode()
 def sample_tokens(
@@ -19,9 +21,9 @@ def sample_tokens(
     model : GPT2LMHeadModel
         In float32, on the CPU.
     count : int
-        How many to draw. The first draws of a longer run are those of a shorter one.
+        Number of draws. A shorter run gives the first draws of a longer one.
     new_tokens : int
-        The most tokens a text may have.
+        Maximum number of tokens in a text.
     seed : int
         Seed of the draws. The batch size changes them.
     batch : int
@@ -29,16 +31,16 @@ def sample_tokens(
     Yields
     ------
     list of int
-        The tokens between the bos token and the eos token, or the cut at `new_tokens`.
+        The tokens after the bos token, up to the eos token or `new_tokens` of them.
 
     Notes
     -----
-    All uniforms of a batch are drawn before its texts, so that rows may leave it as they end.
+    All uniforms of a batch are drawn first, so that rows can leave the batch as they end.
     """
     end = model.config.eos_token_id
     generator = torch.Generator().manual_seed(seed)
     for start in range(0, count, batch):
-        # One uniform a token; torch.multinomial takes one a vocabulary entry, and as many logs.
+        # One uniform per token; torch.multinomial needs one per vocabulary entry.
         uniforms = torch.rand(batch, new_tokens, dtype=torch.float64, generator=generator)
         tokens = torch.full((batch, new_tokens), end)
         rows = torch.arange(batch)
@@ -51,7 +53,7 @@ def sample_tokens(
             last = torch.searchsorted(cumulated, level, right=True)
             tokens[rows, position] = last[:, 0]
             going_on = (tokens[rows, : position + 1] != end).all(dim=1).nonzero()[:, 0]
-            # Ended rows leave together, because taking them out copies the cache.
+            # Ended rows are removed together, because each removal copies the cache.
             if len(going_on) < 0.9 * len(rows):
                 if not len(going_on):
                     break

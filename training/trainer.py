@@ -1,19 +1,18 @@
-"""What training any built-in model has in common: optimizers, schedule, checkpoints, best weights.
+"""The training shared by all built-in models: optimizers, schedule, checkpoints, best weights.
 
-A run is fixed by its options and seed; stopped, and started again with the same command, it goes
-on from its last checkpoint and ends as if it had never stopped.
+The options and the seed determine a run. If it is stopped, the same command resumes it from its
+last checkpoint, and the result is the same as without the stop.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,14 +21,16 @@ import torch
 from muon import Muon
 from torch import nn
 
-from quasir.core.malloc import keep_freed_memory
+from quasir.core.files import write_with
+
+__all__ = ["Settings", "Task", "Trainer", "check_exported", "export_model", "train", "write_facts"]
 
 CHECKPOINT_EVERY = 50
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What fixes a run of any model, apart from its data."""
+    """The options that, with the data, determine a run of any model."""
 
     steps: int = 2200
     batch: int = 48
@@ -49,10 +50,10 @@ class Settings:
 
 
 class Task(Protocol):
-    """What a model is trained on."""
+    """A model, its batches and its loss."""
 
     def build(self) -> nn.Module:
-        """Return the model as it is before the first step."""
+        """Return the model before the first step."""
         ...
 
     def is_block(self, name: str) -> bool:
@@ -60,7 +61,7 @@ class Task(Protocol):
         ...
 
     def batches(self, first: int) -> Iterator[Any]:
-        """Yield batch `first`, `first + 1`, ... without end; each depends on its number only."""
+        """Yield batch `first`, `first + 1`, ... without end; (seed, number) determines each."""
         ...
 
     def losses(self, model: nn.Module, batch: Any) -> torch.Tensor:
@@ -68,7 +69,7 @@ class Task(Protocol):
         ...
 
     def held_out(self, model: nn.Module) -> float:
-        """Return the mean loss a label on texts held out, with dropout off."""
+        """Return the mean loss per label on held-out texts, with dropout off."""
         ...
 
 
@@ -94,21 +95,14 @@ def build_optimizers(
 def schedule(step: int, options: Settings) -> float:
     """Return the share of the full learning rate: linear up, constant, and linear down to 0.
 
-    Until the last `decay` steps it does not depend on how many there will be, so a run may be
-    made longer or shorter while it is under way.
+    Until the last `decay` steps it does not depend on the number of steps, so a run may be made
+    longer or shorter before they begin.
     """
     return min(1.0, (step + 1) / options.warmup, (options.steps - step) / options.decay)
 
 
-def write_atomically(path: Path, value: Any) -> None:
-    """Save with torch to a temporary file beside `path`, then rename it."""
-    temporary = path.with_suffix(".partial")
-    torch.save(value, temporary)
-    os.replace(temporary, path)
-
-
 class Trainer:
-    """One run: the model, its average, the optimizers, and where the run has got to."""
+    """One run: the model, its average, the optimizers, and the position in the run."""
 
     def __init__(self, task: Task, options: Settings, run: Path) -> None:
         self.task, self.options, self.run = task, options, run
@@ -129,7 +123,9 @@ class Trainer:
         same = dataclasses.replace(was, steps=self.options.steps) == self.options
         shortest = min(was.steps, self.options.steps)
         if not same or (was != self.options and saved["step"] > shortest - was.decay):
-            raise SystemExit(f"{path} is of a run with other options; give another --run folder")
+            raise SystemExit(
+                f"{path} belongs to a run with other options; give another --run folder"
+            )
         self.model.load_state_dict(saved["model"])
         self.average.load_state_dict(saved["average"])
         for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
@@ -139,21 +135,19 @@ class Trainer:
         torch.set_rng_state(saved["rng"])
 
     def save(self) -> None:
-        """Write all that the next step depends on."""
-        write_atomically(
-            self.run / "checkpoint.pt",
-            {
-                "options": dataclasses.asdict(self.options),
-                "model": self.model.state_dict(),
-                "average": self.average.state_dict(),
-                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-                "step": self.step,
-                "tokens": self.tokens,
-                "seconds": self.seconds,
-                "recent": self.recent,
-                "rng": torch.get_rng_state(),
-            },
-        )
+        """Write a checkpoint: everything that the next step depends on."""
+        state = {
+            "options": dataclasses.asdict(self.options),
+            "model": self.model.state_dict(),
+            "average": self.average.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "step": self.step,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "recent": self.recent,
+            "rng": torch.get_rng_state(),
+        }
+        write_with(self.run / "checkpoint.pt", partial(torch.save, state))
 
     def learn(self, batch: Any) -> None:
         """Take one step on a batch."""
@@ -170,7 +164,7 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        # The average of a young run must not remember its random start.
+        # Early in a run the average must not be dominated by the random start.
         keep = min(self.options.averaging, self.step / (self.step + 10))
         with torch.no_grad():
             for mean, value in zip(self.average.parameters(), self.model.parameters(), strict=True):
@@ -181,7 +175,7 @@ class Trainer:
 
 
 def train(task: Task, options: Settings, run: Path, every: int) -> None:
-    """Train until the last step, logging, and keeping the best weights and the last state."""
+    """Train until the last step; write the log, the best weights and the last state."""
     trainer = Trainer(task, options, run)
     best_path = run / "best.pt"
     best = torch.load(best_path, weights_only=True)["loss"] if best_path.exists() else math.inf
@@ -190,7 +184,7 @@ def train(task: Task, options: Settings, run: Path, every: int) -> None:
         trainer.learn(next(batches))
         if trainer.step % every == 0 or trainer.step == options.steps:
             raw, mean = task.held_out(trainer.model), task.held_out(trainer.average)
-            # The average is ahead while the rate is high, the last weights once it is low.
+            # While the rate is high the average is better, later the last weights are.
             winner = trainer.average if mean < raw else trainer.model
             if min(raw, mean) < best:
                 best = min(raw, mean)
@@ -203,7 +197,7 @@ def train(task: Task, options: Settings, run: Path, every: int) -> None:
                     "options": dataclasses.asdict(options),
                     "model": winner.state_dict(),
                 }
-                write_atomically(best_path, state)
+                write_with(best_path, partial(torch.save, state))
             line = {
                 "step": trainer.step,
                 "train_loss": round(float(np.mean(trainer.recent)), 4),
@@ -225,8 +219,8 @@ def train(task: Task, options: Settings, run: Path, every: int) -> None:
 def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, Any]) -> None:
     """Write weights in float16, the tokenizer and its settings, as `transformers` loads them.
 
-    The tokenizer's class is written by hand: that which transformers 5 writes is unknown to
-    transformers 4.
+    The tokenizer's class is set here: transformers 4 does not know the one that transformers 5
+    writes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(folder)
@@ -241,13 +235,13 @@ def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, A
 
 
 def check_exported(loss: float, trained: float) -> None:
-    """Stop where an exported model's held-out loss is more than 0.001 from the run's."""
+    """Exit if the exported model's held-out loss differs from the run's by more than 0.001."""
     if abs(loss - trained) > 1e-3:
-        raise SystemExit(f"exported loss {loss:.5f}, trained {trained:.5f}")
+        raise SystemExit(f"the exported model has loss {loss:.5f}, but the run had {trained:.5f}")
 
 
 def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """Write `training.json`, the record of a run that its card is made from."""
+    """Write `training.json`, the record of a run, and return it; the card is made from it."""
     record = {
         **facts,
         "options": saved["options"],
@@ -260,37 +254,3 @@ def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, 
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(json.dumps({"folder_bytes": size, "trained": saved["loss"], **record}))
     return record
-
-
-def add_options(parser: argparse.ArgumentParser, options: type[Settings]) -> None:
-    """Give a command line the options of every run, and one for each field of `options`."""
-    parser.add_argument("--data", type=Path, required=True, help="biographies, one a line, gzipped")
-    parser.add_argument("--run", type=Path, required=True, help="folder of checkpoints and the log")
-    parser.add_argument("--export", type=Path, help="folder to write the trained model to")
-    parser.add_argument("--every", type=int, default=250, help="steps between two measurements")
-    parser.add_argument("--threads", type=int, default=2, help="threads of torch (default 2)")
-    for field in dataclasses.fields(options):
-        parser.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            type=type(field.default),
-            default=field.default,
-            help=f"default {field.default}",
-        )
-
-
-def read_options(arguments: argparse.Namespace, options: type[Settings]) -> Any:
-    """Return the options that a command line gave, and set torch up for a run."""
-    torch.set_num_threads(arguments.threads)
-    keep_freed_memory()
-    names = [field.name for field in dataclasses.fields(options)]
-    return options(**{name: getattr(arguments, name) for name in names})
-
-
-def command_of(script: str, name: str, options: dict[str, Any], usual: Settings, data: str) -> str:
-    """Return the command that repeats a run; options at their default are left out."""
-    changed = {key: value for key, value in options.items() if value != getattr(usual, key)}
-    extra = "".join(f" --{key.replace('_', '-')} {value}" for key, value in changed.items())
-    return (
-        f"python training/{script} {data} \\\n"
-        f"    --run runs/{name} --export src/quasir/text/models/{name}{extra}"
-    )

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from quasir import engines, features, metrics
 from quasir.certificates.certificate import Certificate
+from quasir.certificates.check import Check
 from quasir.certificates.tradeoff import Curve, tradeoff
-from quasir.constraints.constrain import constrain
-from quasir.core.types import Batch, Proposal, Target
+from quasir.constraints.constrain import Constrained, constrain
+from quasir.core.progress import Reporter
+from quasir.core.types import Batch, Proposal, Scorer, Target
 from quasir.core.version import __version__
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
@@ -36,8 +38,10 @@ from quasir.errors import (
     WorkFailedError,
 )
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import Moment
 from quasir.features import Feature
 from quasir.proposals import Mixture, Table, from_scipy
+from quasir.proposals.scipy_stats import ScipyDistribution
 from quasir.samplers import (
     IMH,
     QRS,
@@ -58,10 +62,11 @@ from quasir.samplers import (
     SampleSet,
     WeightedSamples,
 )
+from quasir.store import Store
 from quasir.targets import lattice
 from quasir.targets.conditional import Conditional
-from quasir.targets.factors import reward, tilt
-from quasir.targets.product import Product
+from quasir.targets.factors import Factor, Tilt, reward, tilt
+from quasir.targets.product import Product, Scores
 
 if TYPE_CHECKING:
     from quasir import text, tuning
@@ -78,14 +83,17 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "ChainSamples",
+    "Check",
     "ClimbingSamples",
     "Conditional",
+    "Constrained",
     "Curve",
     "Differentiable",
     "Draws",
     "Editor",
     "EmpiricalSupremum",
     "Estimate",
+    "Factor",
     "Feature",
     "FeatureError",
     "GibbsWithGradients",
@@ -93,6 +101,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "Mixture",
+    "Moment",
     "Product",
     "Proposal",
     "QuasirError",
@@ -101,13 +110,19 @@ __all__ = [
     "RecipeError",
     "RejectionChain",
     "RejectionControl",
+    "Reporter",
     "Run",
     "SampleSet",
     "Samples",
+    "ScipyDistribution",
     "ScoreError",
+    "Scorer",
+    "Scores",
+    "Store",
     "StoreError",
     "Table",
     "Target",
+    "Tilt",
     "TuningError",
     "UnreachableError",
     "WeightedSamples",

@@ -43,7 +43,7 @@ class UnreachableError(QuasirError):
     Attributes
     ----------
     best : Certificate or None
-        The closest that the draws can vouch for.
+        The closest certificate that the draws can vouch for.
     """
 
     def __init__(self, message: str, best: Any = None) -> None:
@@ -56,8 +56,8 @@ class BudgetExceeded(QuasirError):
 
     Attributes
     ----------
-    samples : Samples, or what else the sampler returns
-        Those found so far; nothing is lost.
+    samples : Samples, or another result of the sampler
+        The samples found so far; nothing is lost.
     """
 
     def __init__(self, message: str, samples: Any) -> None:
@@ -66,15 +66,15 @@ class BudgetExceeded(QuasirError):
 
 
 class QuasirWarning(UserWarning):
-    """Something the user should know of while a call goes on."""
+    """A problem that the user should know about; the call goes on."""
 
 
 class FeatureError(QuasirError, ValueError):
-    """A feature's function failed, or gave what no feature can be; the message names it."""
+    """A feature's function failed or gave invalid values; the message names the feature."""
 
 
 class InfeasibleError(QuasirError):
-    """A wish that no target can meet, or that too few draws stand behind."""
+    """A wish that no target can meet, or that too few draws support."""
 
 
 class RecipeError(QuasirError, ValueError):
@@ -96,12 +96,12 @@ class StoreError(QuasirError):
 
 
 class TuningError(QuasirError):
-    """A proposal that could not be tuned, or not further.
+    """A proposal that could not be tuned, or could not be tuned further.
 
     Attributes
     ----------
     tuned : CausalLM or None
-        The last good proposal, where there is one.
+        The last good proposal, if there is one.
     """
 
     def __init__(self, message: str, tuned: Any = None) -> None:
@@ -110,12 +110,12 @@ class TuningError(QuasirError):
 
 
 class WorkFailedError(QuasirError):
-    """A piece of work that failed again and again for the same reason; the others are kept.
+    """A task that failed repeatedly for the same reason; the results of others are kept.
 
     Attributes
     ----------
     number : int
-        Of the shard, or of the first block.
+        Number of the shard, or of the first block.
     """
 
     def __init__(self, message: str, number: int) -> None:

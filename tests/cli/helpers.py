@@ -28,6 +28,11 @@ samples: 300
 """
 
 
+def files(folder):
+    """Return when each file under a folder was written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 def start(*arguments, cwd=None, **options):
     """Start `quasir ARGUMENTS` as a process of its own."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}

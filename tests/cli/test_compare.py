@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import quasir as qr
 from quasir.cli.main import app
 from quasir.compare import compare
-from quasir.compare.comparison import seed_of
+from quasir.compare.rows import seed_of
 from quasir.compare.table import samplers_markdown
 from tests.cli.helpers import LETTERS
 from tests.cli.helpers import quasir as started

@@ -3,7 +3,6 @@
 import json
 import resource
 import signal
-import time
 from functools import partial
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import quasir as qr
 from quasir.store import Store, locked
 from tests.cli.helpers import POISSONS, quasir, start
+from tests.waiting import wait_until
 
 LARGE = POISSONS.replace("draws: 5000", "draws: 2000000")
 
@@ -41,8 +41,7 @@ def test_killed_again_and_again_it_ends_in_the_same_draws(whole, tmp_path):
     run, kills = tmp_path / "run", 0
     for wanted in (1, 3, 5):
         process = start("draw", tmp_path / "r.yaml", "--out", run)
-        while process.poll() is None and shards_in(run) < wanted:
-            time.sleep(0.002)
+        wait_until(lambda wanted=wanted: shards_in(run) >= wanted, process)
         kills += process.poll() is None
         process.kill()
         process.communicate()
@@ -64,9 +63,7 @@ def test_stopped_by_hand(tmp_path):
     # Tests that are run in the background are deaf to the keyboard, and so would be their children.
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = start("draw", tmp_path / "r.yaml", "--out", tmp_path / "run", preexec_fn=listen)
-    while shards_in(tmp_path / "run") < 1:
-        assert process.poll() is None
-        time.sleep(0.002)
+    wait_until(lambda: shards_in(tmp_path / "run") >= 1, process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

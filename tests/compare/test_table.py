@@ -21,7 +21,7 @@ def test_it_fits(found, width):
     for column in ("Method", "AR", "n x runs", "draws/sample", "% vowel", "long", "% unique"):
         assert f"| {column} " in shown
     # Sizes are stated: the pool gives fewer than the 300 in 5 asked for.
-    for share in found.shares:
+    for share in found.stretches:
         assert share.n < 300
         assert f"{share.n} x {share.runs} " in shown
         assert f"At {share.cost.rate:.4g}: {share.runs} runs of {share.n} samples" in shown

@@ -1,7 +1,5 @@
 """Wishes on bases small enough to enumerate."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,29 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import quasir as qr
-
-RNG = np.random.default_rng(0)
-SIZE = 50
-COUNTS = RNG.integers(1, 60, SIZE)
-A = COUNTS / COUNTS.sum()
-BASE = qr.Table(dict(enumerate(A)))
-FLAGS = {name: RNG.random(SIZE) < share for name, share in (("x", 0.3), ("y", 0.5), ("z", 0.2))}
-LEVEL = RNG.normal(10, 4, SIZE)
-
-
-def column(name, values):
-    return qr.Feature(name, lambda items: values[np.asarray(items)], batched=True)
-
-
-X, Y, Z = (column(name, values) for name, values in FLAGS.items())
-SIZE_OF = column("level", LEVEL)
-
-
-def whole():
-    """Draws that hold each item exactly in proportion to the base."""
-    code = np.repeat(np.arange(SIZE), COUNTS)
-    log_a = np.log(A)[code]
-    return qr.Draws.from_arrays(log_a, log_a, items=code, log_base=log_a)
+from tests.constraints.wishes import BASE, COUNTS, FLAGS, LEVEL, SIZE, SIZE_OF, A, X, Y, Z, whole
 
 
 def law(target):
@@ -126,75 +102,6 @@ def test_the_standard_error_covers_the_true_moment():
         part = (target := qr.constrain(BASE, {Y: 0.7}, n=2000, seed=seed)).achieved["y"]
         inside += part.low <= law(target) @ FLAGS["y"] <= part.high
     assert 0.92 <= inside / 300 <= 0.98
-
-
-def test_the_wish_is_told():
-    target = qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=20_000, seed=0)
-    text = str(target)
-    assert "pointwise" in text
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert f"{target.coefficients['y']:.4f}" in text
-
-
-NEVER = column("never", np.zeros(SIZE, dtype=bool))
-ALWAYS = column("always", np.ones(SIZE, dtype=bool))
-SUB = column("sub", FLAGS["x"] & FLAGS["y"])
-NOT_X = column("not x", ~FLAGS["x"])
-FLAT = column("flat", np.full(SIZE, 3.0))
-
-
-@pytest.mark.parametrize(
-    ("wishes", "message"),
-    [
-        ({NEVER: 1.0}, "'never' fired for none of 20,000 draws"),
-        ({ALWAYS: 0.0}, "'always' fired for all of 20,000 draws"),
-        ({NEVER: 0.5}, "'never' never fires"),
-        ({ALWAYS: 0.5}, "'always' always fires"),
-        ({Y: 1.5}, "between 0 and 1, not 1.5"),
-        ({SIZE_OF: 100.0}, "outside what was seen"),
-        ({FLAT: 2.0}, "is 3 in all"),
-        ({X: 1.0, NOT_X: 1.0}, "hold together for none"),
-        ({X: 1.0, NOT_X: 0.5}, "'not x' never fires in the"),
-        ({X: 0.3, NOT_X: 0.5}, "contradict each other"),
-        ({X: 0.4, SUB: 0.6}, "contradict each other"),
-        ({X: 0.5, SUB: 0.5}, "on that edge"),
-    ],
-)
-def test_infeasible_wishes(wishes, message):
-    with pytest.raises(qr.InfeasibleError) as error:
-        qr.constrain(BASE, wishes, n=20_000, seed=0)
-    assert message in str(error.value)
-
-
-def test_a_contradiction_is_explained():
-    with pytest.raises(qr.InfeasibleError) as error:
-        qr.constrain(BASE, {X: 0.4, SUB: 0.6}, n=20_000, seed=0)
-    assert "sub" in str(error.value)
-    assert "the wish needs a mean of 0.2, which is past that edge" in str(error.value)
-
-
-def test_too_few_draws_to_trust_lambda():
-    with pytest.raises(qr.InfeasibleError, match=r"About [\d,]+ more draws are needed"):
-        qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=200, seed=0)
-    # A pointwise wish alone has nothing to fit.
-    assert qr.constrain(BASE, {X: 1.0}, n=50, seed=0).coefficients == {}
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: qr.constrain(BASE, {}),
-        lambda: qr.constrain(BASE, {"x": 1.0}),
-        lambda: qr.constrain(BASE, {X: math.nan}),
-        lambda: qr.constrain(BASE, {X: "half"}),
-        lambda: qr.constrain(BASE, {X: math.inf}),
-        lambda: qr.constrain(BASE, {X: 0.5}, draws=whole(), proposal=BASE),
-        lambda: qr.constrain(BASE, {X: 0.5}, draws=qr.Draws.from_arrays([0.0], [0.0])),
-    ],
-)
-def test_wishes_that_cannot_be_understood(call):
-    with pytest.raises(qr.InputError):
-        call()
 
 
 def test_mixed_wishes_stay_exact_in_the_samples():

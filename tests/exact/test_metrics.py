@@ -232,7 +232,7 @@ def test_samples_are_taken_as_they_come():
         (lambda: metrics.distinct(["a b"], n=3), "has 3 words,"),
         (lambda: metrics.distinct(["a"], n=1.5), "whole number"),
         (lambda: metrics.unique_share([]), "no samples"),
-        (lambda: metrics.unique_share(qr.Draws.from_arrays([0.0], [0.0])), "keep no items"),
+        (lambda: metrics.unique_share(qr.Draws.from_arrays([0.0], [0.0])), "have no items"),
     ],
 )
 def test_what_is_refused(call, message):

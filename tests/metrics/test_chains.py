@@ -121,8 +121,8 @@ def test_chains_stuck_in_different_places_are_worth_less_than_one_draw_each():
         ([1.0, 2.0, 3.0], "chain of 3 draws"),
         (np.zeros((2, 3, 4)), "shape"),
         ([1.0, np.nan, 2.0, 3.0], "1 of the chain's 4 values"),
-        (["a", "b", "c", "d"], "no array of numbers"),
-        ([[1.0, 2.0, 3.0, 4.0], [1.0]], "one length"),
+        (["a", "b", "c", "d"], "not an array of numbers"),
+        ([[1.0, 2.0, 3.0, 4.0], [1.0]], "equal length"),
     ],
 )
 def test_chains_that_are_refused(chain, message):

@@ -291,8 +291,22 @@ def widths(browser):
 
 def test_a_phone_needs_no_sideways_scrolling(look, tmp_path):
     checks = [
-        Check("female", 0.5, 0.01, 0.52, 0.012, -1.3),
-        Check("science" * 9, 0.5, 0.01, 0.9, 0.01, -28),
+        Check(
+            name="female",
+            observed=0.5,
+            observed_se=0.01,
+            predicted=0.52,
+            predicted_se=0.012,
+            z=-1.3,
+        ),
+        Check(
+            name="science" * 9,
+            observed=0.5,
+            observed_se=0.01,
+            predicted=0.9,
+            predicted_se=0.01,
+            z=-28,
+        ),
     ]
     browser = look(scientists(checks=checks), width=375)
     browser.find_element(By.ID, "fallen").send_keys(Keys.SPACE)

@@ -115,7 +115,15 @@ def test_hostile_texts_stay_texts():
     draws = biographies(400, hostile=True)
     hostile = qr.features.regex("<script>", name="</script><b>&")
     about = About("<b>t</b></title>", ["<i>asked</i>"], {"<u>fact": "</dl><script>"})
-    html = page_of(draws, [hostile, *FEATURES], about, [Check("<s>", 0.1, 0.1, 0.9, 0.1, -9.0)])
+    check = Check(
+        name="<s>",
+        observed=0.1,
+        observed_se=0.1,
+        predicted=0.9,
+        predicted_se=0.1,
+        z=-9.0,
+    )
+    html = page_of(draws, [hostile, *FEATURES], about, [check])
     reader = Reader(html)
     assert [attributes.get("id") for (tag, attributes), _ in reader.scripts if tag == "script"] == [
         "data",
@@ -307,9 +315,30 @@ def test_doubts_stand_at_the_top():
 
 
 def test_checks():
-    good = Check("female", 0.51, 0.01, 0.5, 0.01, 0.71)
-    wrong = Check("science", 0.9, 0.01, 0.99, 0.01, -6.4)
-    unknown = Check("length", 12.0, math.nan, 11.0, 0.5, math.nan)
+    good = Check(
+        name="female",
+        observed=0.51,
+        observed_se=0.01,
+        predicted=0.5,
+        predicted_se=0.01,
+        z=0.71,
+    )
+    wrong = Check(
+        name="science",
+        observed=0.9,
+        observed_se=0.01,
+        predicted=0.99,
+        predicted_se=0.01,
+        z=-6.4,
+    )
+    unknown = Check(
+        name="length",
+        observed=12.0,
+        observed_se=math.nan,
+        predicted=11.0,
+        predicted_se=0.5,
+        z=math.nan,
+    )
     reader = Reader(page_of(DRAWS, checks=[good, unknown]))
     assert "checks" in reader.attribute("id")
     assert "doubts" not in reader.attribute("id")

@@ -9,7 +9,8 @@ from scipy import stats
 
 import quasir as qr
 from quasir.runs.draw_shards import draw_into
-from quasir.store import Store, locked
+from quasir.store import Shard, Store, locked
+from quasir.store import store as store_module
 
 LETTERS = qr.Table({"a": 0.5, "b": 0.3, "<script>": 0.2})
 FLAT = qr.Table({"a": 1, "b": 1, "<script>": 1})
@@ -210,3 +211,19 @@ def test_doubts_are_kept(tmp_path):
     assert qr.Draws.load(tmp_path / "run").doubts == draws.doubts
     plain = qr.draw(LETTERS, FLAT, 2000, seed=0)
     assert plain.doubts == ()
+
+
+def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypatch):
+    store, writes = Store.create(tmp_path / "run", seed=4, blocks_a_shard=1), []
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "write_json", lambda _, told: writes.append(told["shards"]))
+        for number in range(2000):
+            store.record(number, Shard(1024, "x"))
+            # What a killed process would have to draw again is a small share.
+            assert number + 1 - len(writes[-1]) <= len(store.shards) / 500
+            if number < 499:
+                assert len(writes) == number + 1
+    assert 500 < len(writes) < 1300
+    store.record(2000, Shard(1024, "x"))
+    store.settle()
+    assert len(Store.open(tmp_path / "run").shards) == 2001

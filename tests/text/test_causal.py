@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import quasir as qr
+from quasir.text import causal
 from tests.statistical.goodness import fits
 from tests.text.tiny import by_hand, every_text, gpt2, law, llama, tokenizer
 
@@ -95,10 +96,11 @@ def test_what_cannot_come_out_has_probability_0():
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows, monkeypatch):
     """Law 5; and masked or padded positions never change a score."""
-    lm, other = make(kind), make(kind)
-    other._rows = rows
+    lm = make(kind)
+    monkeypatch.setattr(causal, "ROWS", rows)
+    other = make(kind)
     a, b = (m.sample(300, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_array_equal(a.items.offsets, b.items.offsets)
@@ -112,18 +114,17 @@ def test_draws_are_prefix_stable():
     np.testing.assert_array_equal(long.items.take(np.arange(20)).ids, short.items.ids)
 
 
-def test_rows_that_end_leave_room_for_others():
+def test_rows_that_end_leave_room_for_others(monkeypatch):
     """Texts that end at once must not hold the batch: few steps for many short draws."""
-    lm = make(limit=4)
-    lm._rows = 8
-    steps = []
+    monkeypatch.setattr(causal, "ROWS", 8)
+    lm, steps = make(limit=4), []
     inner = lm.model.base_model.forward
 
     def counting(*args, **kwargs):
         steps.append(len(kwargs["input_ids"]))
         return inner(*args, **kwargs)
 
-    lm._prompt()  # what is asked once
+    lm.sample(1, np.random.default_rng(1))  # the prompt is read once
     lm.model.base_model.forward = counting
     batch = lm.sample(400, np.random.default_rng(0))
     # A token that is neither first nor last is fed once; all rows are busy but for the end.
@@ -186,18 +187,20 @@ def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
 
 def test_out_of_memory_halves_the_batch_and_says_so():
     lm = make()
-    inner, failed = lm._decode, []
+    lm.sample(1, np.random.default_rng(1))  # the prompt is read once
+    inner = lm.model.base_model.forward
 
-    def scarce(uniforms, rows):
-        if rows > 128:
-            failed.append(rows)
+    def scarce(*args, **kwargs):
+        if len(kwargs["input_ids"]) > 128:
             raise torch.OutOfMemoryError("no memory left")
-        return inner(uniforms, rows)
+        return inner(*args, **kwargs)
 
-    lm._decode = scarce
-    with pytest.warns(qr.QuasirWarning, match="going on with"):
+    lm.model.base_model.forward = scarce
+    with pytest.warns(qr.QuasirWarning, match="going on with") as told:
         batch = lm.sample(300, np.random.default_rng(3))
-    assert failed == [512, 256]
+    assert [str(one.message) for one in told] == [
+        f"out of memory: going on with {rows} texts at once." for rows in (256, 128)
+    ]
     np.testing.assert_array_equal(
         batch.items.ids, make().sample(300, np.random.default_rng(3)).items.ids
     )
@@ -209,13 +212,8 @@ def test_no_logits_array_of_all_texts(monkeypatch):
 
     lm = make()
     sizes = []
-    head = lm._head
-
-    def watched(states):
-        sizes.append(len(states))
-        return head(states)
-
-    lm._head = watched
+    head = lm.model.get_output_embeddings()
+    head.register_forward_hook(lambda _, given, logits: sizes.append(len(given[0])))
     monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 10 * lm.model.config.vocab_size)
     monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 5)
     texts = every_text(lm)

@@ -139,7 +139,7 @@ def test_how_many_run_at_once_changes_nothing():
 
 def test_wrong_settings_are_refused():
     target = target_of()
-    with pytest.raises(qr.InputError, match="no text of it is so long"):
+    with pytest.raises(qr.InputError, match="none of its texts is that long"):
         qr.text.DifferentiableText(target.base, target.log_factor, 4)
     with pytest.raises(qr.InputError, match="no gradient"):
         target_of(top_k=2)

@@ -48,7 +48,11 @@ def test_probabilities_are_those_of_a_plain_pass(kind):
         expected = whole[0, i + 1, allowed].double().log_softmax(-1).numpy()
         np.testing.assert_allclose(row[allowed], expected, atol=1e-5)
         assert np.isinf(np.delete(row, allowed)).all()
-    assert (mlm._head is None) == (kind == "distilbert")
+    # Once their head is known, BERT and RoBERTa compute the logits of one position, not of all.
+    whole_passes = []
+    mlm.model.register_forward_hook(lambda *_: whole_passes.append(kind))
+    np.testing.assert_allclose(mlm.log_token_probs(asked, at), answer, atol=1e-5)
+    assert bool(whole_passes) == (kind == "distilbert")
     # The rest of the sequence matters: these are not four times the same row.
     assert np.abs(np.exp(answer[0]) - np.exp(answer[2])).max() > 0.01
 

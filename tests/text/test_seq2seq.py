@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import quasir as qr
+from quasir.text import seq2seq
 from tests.statistical.goodness import fits
 from tests.text.tiny import every_text, marian, t5, tokenizer
 
@@ -22,7 +23,7 @@ def make(kind, source="a b b", limit=4, seed=0, **settings):
 
 def by_hand(lm, ids):
     given = lm.tokenizer([lm.source], return_tensors="pt")
-    fed = torch.tensor([[lm._start, *ids]])
+    fed = torch.tensor([[lm.model.config.decoder_start_token_id, *ids]])
     with torch.no_grad():
         logits = lm.model(**given, decoder_input_ids=fed, use_cache=False).logits[0]
     log_probs = lm.warp(logits).double().log_softmax(-1)
@@ -48,9 +49,10 @@ def test_law_3(kind, settings):
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rows", [1, 7])
-def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
-    lm, other = make(kind), make(kind)
-    other._rows = rows
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows, monkeypatch):
+    lm = make(kind)
+    monkeypatch.setattr(seq2seq, "ROWS", rows)
+    other = make(kind)
     a, b = (m.sample(200, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)

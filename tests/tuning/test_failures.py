@@ -87,5 +87,5 @@ def test_no_improvement_is_said():
 
 def test_a_warm_start_of_another_tokenizer():
     base, other = model(limit=3), model(words=("a", "b", "c"), limit=3)
-    with pytest.raises(qr.InputError, match="the warm start draws a Texts"):
+    with pytest.raises(qr.InputError, match="the warm start draws Texts items"):
         qr.tuning.DPG(base * starts_with("a"), base, warm_start=other, **SMALL, **QUIET).run()

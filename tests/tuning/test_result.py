@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 import quasir as qr
 from quasir.tuning.log import line_of
 from tests.tuning.exact import QUIET, every_text, model, noise, starts_with
+from tests.waiting import wait_until
 
 SMALL = {"steps": 40, "every": 10, "round_steps": 20, "batch": 32, "draws": 1000, "rate": 1e-2}
 
@@ -205,10 +205,8 @@ def started(folder):
 def kill_after(folder, lines):
     """Start the run, and kill it once its log has so many lines."""
     process, log = started(folder), folder / "log.jsonl"
-    while process.poll() is None:
-        if log.is_file() and len(log.read_text().splitlines()) >= lines:
-            os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.002)
+    wait_until(lambda: log.is_file() and len(log.read_text().splitlines()) >= lines, process)
+    process.kill()
     _, error = process.communicate()
     assert process.returncode == -signal.SIGKILL, error.decode()
 

@@ -1,1 +1,1 @@
-"""What is shown of the estimates: the curve along beta, and the certificate at one."""
+"""The estimates for the user: the curve along beta, and the certificate at one beta."""

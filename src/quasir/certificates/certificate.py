@@ -29,25 +29,25 @@ class Certificate:
     Attributes
     ----------
     name : str
-        What is certified: ``p_beta``, or ``q`` or ``q_proj`` for the proposals themselves.
+        The distribution that is certified: ``p_beta``, or a limit of it, ``q`` or ``q_proj``.
     log_beta : float
-        The level; -inf for q and q_proj, the limit beta -> 0.
+        The level; -inf for q and q_proj, the limits beta -> 0.
     n : int
         Draws behind the estimates.
     estimates : dict of Estimate
-        By the name of the quantity, and for the mean of a feature by `Moment`.
+        Keyed by the name of the quantity, or by `Moment` for the mean of a feature.
     ess : float
         Kish's effective sample size of the ratios: how many draws from p these are worth.
     pareto_k : float
-        Shape of the ratios' tail; above 0.7 no estimate is to be trusted.
+        Shape of the ratios' tail; above 0.7 no estimate should be trusted.
     doubts : tuple of str
         What is wrong with these estimates, in words. Empty is good.
 
     Notes
     -----
     Z, Z_beta and the acceptance rate are unbiased; TVD, KL, the bound and the moments are
-    self-normalised, with a bias of order 1/N. All speak of the support of q: the mass that p
-    has where q has none cannot be seen in draws from q.
+    self-normalised, with a bias of order 1/N. All are restricted to the support of q: draws from
+    q cannot show the mass that p has outside it (`eq:qrs_conv_in_the_limit_generalized`).
     """
 
     name: str
@@ -73,17 +73,17 @@ class Certificate:
 
     @property
     def beta(self) -> float:
-        """The level beta; where it is out of a float's range, see `log_beta`."""
+        """The level beta; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
     @property
     def z(self) -> Estimate:
-        """Z, Eq. 5; where it is out of a float's range, see `log_z`."""
+        """Z, Eq. 5; if it is out of a float's range, see `log_z`."""
         return _exp(self.log_z)
 
     @property
     def z_beta(self) -> Estimate:
-        """Z_beta, Eq. 6 (`eq:zeta_beta`); where it is out of range, see `log_z_beta`."""
+        """Z_beta, Eq. 6 (`eq:zeta_beta`); if it is out of range, see `log_z_beta`."""
         return _exp(self.log_z_beta)
 
     def estimate(self, name: str) -> Estimate:
@@ -99,7 +99,7 @@ class Certificate:
         return replace(self, doubts=(*self.doubts, *doubts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary; what is not finite is None."""
+        """Return a JSON-ready dictionary; a number that is not finite becomes None."""
         known = {k: e.to_dict() for k, e in self.estimates.items() if isinstance(k, str)}
         for quantity in QUANTITIES.values():
             if quantity.exponential is not None:
@@ -117,7 +117,7 @@ class Certificate:
         }
 
     def rows(self) -> list[tuple[Key, Estimate]]:
-        """Return the estimates that are shown of a certificate, in order."""
+        """Return the estimates that the text of a certificate shows, in order."""
         return [
             (key, part)
             for key, part in self.estimates.items()

@@ -1,4 +1,4 @@
-"""A check: a moment observed on samples beside the one that the certificate predicted."""
+"""A check: a moment observed on samples, and the moment that the certificate predicted."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 __all__ = ["MAX_Z", "Check"]
 
 MAX_Z = 4.0
-"""A z beyond this comes by chance once in 16,000 checks: the two figures do not agree."""
+"""A larger |z| comes by chance once in 16,000 checks, so the two moments disagree."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """One moment, observed and predicted, each with its standard error.
 
     Examples
     --------
-    >>> Check("female", 0.49, 0.01, 0.50, 0.01, z=-0.7).doubtful
-    False
-    >>> Check("female", 0.42, 0.01, 0.50, 0.01, z=-5.7).doubtful
-    True
+    >>> from dataclasses import replace
+    >>> good = Check(name="female", observed=0.49, observed_se=0.01, predicted=0.50,
+    ...              predicted_se=0.01, z=-0.7)
+    >>> good.doubtful, replace(good, observed=0.42, z=-5.7).doubtful
+    (False, True)
     """
 
     name: str
@@ -32,7 +33,7 @@ class Check:
     z: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary; what is not finite is None."""
+        """Return a JSON-ready dictionary; a number that is not finite becomes None."""
         return {
             key: value if isinstance(value, str) or math.isfinite(value) else None
             for key, value in asdict(self).items()
@@ -40,5 +41,5 @@ class Check:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the two disagree by more than chance explains."""
+        """Whether the two moments disagree by more than chance explains."""
         return abs(self.z) > MAX_Z

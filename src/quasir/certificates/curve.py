@@ -1,4 +1,4 @@
-"""The curve of the trade-off: every estimate along beta, and the certificate at any one."""
+"""The curve of the trade-off: every estimate along beta, and the certificate at any beta."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.doubts import Evidence, doubts_about
 from quasir.certificates.evaluator import Evaluator
 from quasir.certificates.figures import plot_curve
+from quasir.certificates.limits import projection_of, proposal_of
 from quasir.certificates.search import (
     ENOUGH_ABOVE,
     largest_accepting,
@@ -35,10 +36,10 @@ __all__ = ["Curve"]
 
 
 class Curve:
-    """Estimates along beta; `at` gives the certificate at any one, on the grid or not.
+    """Estimates along beta; `at` returns the certificate at any beta, on the grid or not.
 
     Every quantity of `quasir.estimation.quantities` is an attribute, an `Estimate` of arrays along
-    `log_betas`; see `Certificate` for what they are. `kl_base` is None where no base is known.
+    `log_betas`; `Certificate` explains them. `kl_base` is None where no base is known.
 
     Attributes
     ----------
@@ -47,13 +48,13 @@ class Curve:
     log_betas : array
         The levels.
     estimates : dict of Estimate of arrays
-        By the name of the quantity, and for the mean of a feature by `Moment`.
+        Keyed by the name of the quantity, or by `Moment` for the mean of a feature.
     n_above : array
         Draws above each beta.
     tail : Tail
         The fitted tail of the ratios.
     tvd_slack : array
-        How far `tvd` can be from its value on all the draws: 0 unless the curve was streamed.
+        How far `tvd` may be from its value on all the draws: 0 unless the curve was streamed.
     """
 
     def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
@@ -78,7 +79,7 @@ class Curve:
 
     @property
     def betas(self) -> Array:
-        """The levels; where they are out of a float's range, see `log_betas`."""
+        """The levels; if they are out of a float's range, see `log_betas`."""
         with np.errstate(over="ignore"):
             return np.exp(self.log_betas)
 
@@ -94,7 +95,7 @@ class Curve:
 
     @property
     def bin_width(self) -> float:
-        """How far apart in log the betas of a streamed curve are; 0 where any beta will do."""
+        """The distance in log between the betas of a streamed curve; 0 if any beta is possible."""
         return self._evaluator.ratios.width
 
     @property
@@ -109,20 +110,28 @@ class Curve:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What is wrong with the draws at any beta; `at` gives those at one."""
+        """What is wrong with the draws at every beta; a certificate adds the doubts at its own."""
         many = math.inf if self.n_possible else 0.0
-        evidence = Evidence(0.0, self.n, self.n_possible, many, many, self.ess, self.tail)
+        evidence = Evidence(
+            log_beta=0.0,
+            n=self.n,
+            n_possible=self.n_possible,
+            n_above=many,
+            accepted=many,
+            ess=self.ess,
+            tail=self.tail,
+        )
         return (*doubts_about(evidence), *self._evaluator.doubts)
 
     @cached_property
     def projection(self) -> Certificate:
-        """q_proj: q filtered to the support of P, the limit of p_beta for beta -> 0 (app. D)."""
-        return self._evaluator.limit(everything=False)
+        """The certificate of q_proj, q filtered to the support of P (appendix D)."""
+        return projection_of(self._evaluator)
 
     @cached_property
     def proposal(self) -> Certificate:
-        """The same estimates for q itself; its bound is the trivial 1."""
-        return self._evaluator.limit(everything=True)
+        """The certificate of q itself; its bound is the trivial 1."""
+        return proposal_of(self._evaluator)
 
     def __len__(self) -> int:
         return len(self.log_betas)
@@ -142,18 +151,18 @@ class Curve:
     ) -> Certificate:
         """Return the certificate at a beta, or at the cheapest beta that meets a wish.
 
-        On a streamed curve, at the edge of a bin: that nearest to the beta, or the first to meet
-        the wish.
+        Give exactly one argument. `acceptance_rate` chooses the largest beta that accepts at
+        least that share: the best quality at that cost. `tvd`, `tvd_bound` and `kl` choose the
+        smallest beta whose estimate is at most the wish: the lowest cost. A wish of 0 chooses the
+        ceiling of the ratios, if one is known: there p_beta is exactly p.
 
-        Exactly one argument is given. `acceptance_rate` takes the largest beta that accepts at
-        least that share, and so has the best quality at that cost; `tvd`, `tvd_bound` and `kl`
-        take the smallest beta whose estimate is no more than that, and so the lowest cost. A wish
-        of 0 takes the ceiling of the ratios, if one is known: there p_beta is p, for certain.
+        On a streamed curve beta is the edge of a bin: the nearest to the given beta, or the
+        cheapest that meets the wish.
 
         Raises
         ------
         UnreachableError
-            Where no beta that the draws can vouch for meets the wish.
+            If no beta within reach of the draws meets the wish.
         """
         wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
         given = {name: wish for name, wish in wishes.items() if wish is not None}
@@ -180,7 +189,7 @@ class Curve:
 
     @property
     def _ceiling(self) -> float:
-        """The first level from which on no ratio can lie above."""
+        """The lowest level that no ratio exceeds."""
         return float(self._evaluator.ratios.snap(np.array([self.tail.log_ceiling]), np.ceil)[0])
 
     def _at(self, log_beta: float) -> Certificate:
@@ -189,7 +198,7 @@ class Curve:
 
     def _unreachable(self, name: str, wanted: float) -> UnreachableError:
         ratios, possible = self._evaluator.ratios, self.n_possible
-        advice = "Use a proposal closer to the target, or ask for what can be vouched for."
+        advice = "Use a proposal closer to the target, or relax the wish."
         if name == "acceptance_rate":
             best = self.projection
             return UnreachableError(
@@ -223,7 +232,7 @@ class Curve:
         )
 
     def columns(self) -> dict[str, Array]:
-        """Return a column for log_beta, beta, and value, se, low and high of everything."""
+        """Return columns: log_beta, beta, and the value, se, low and high of every estimate."""
         columns = {"log_beta": self.log_betas, "beta": self.betas}
         for key, part in self.estimates.items():
             name = str(key)
@@ -234,7 +243,7 @@ class Curve:
         return columns
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame: a row a beta; value, se, low and high of everything."""
+        """Return a pandas DataFrame of `columns`, with one row for each beta."""
         try:
             import pandas as pd
         except ImportError as error:

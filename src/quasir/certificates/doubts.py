@@ -1,4 +1,4 @@
-"""What is wrong with the estimates at one beta, in words: with numbers, and with advice."""
+"""What is wrong with the estimates at one beta, in words, with numbers and advice."""
 
 from __future__ import annotations
 
@@ -12,18 +12,32 @@ from quasir.estimation.tail import Tail
 __all__ = ["Evidence", "doubts_about"]
 
 MIN_ESS = 100
-"""Below this many effective draws even a mean is a guess: its relative error is above 10 %."""
+"""With fewer effective draws than this, the relative error of a mean is above 10 %."""
 MAX_PARETO_K = 0.7
-"""Above this shape importance sampling converges too slowly to trust (Vehtari et al. 2024)."""
+"""Above this shape importance sampling converges too slowly (Vehtari et al. 2024)."""
 MIN_ACCEPTED = 100
-"""Fewer accepted draws than this give a moment to no better than 5 points in 100."""
+"""With fewer accepted draws than this, the standard error of a share may be above 5 %."""
 MIN_ABOVE = 20
-"""Where fewer draws than this lie above beta, what they are decides TVD, KL and the bound."""
+"""With fewer draws than this above beta, these few decide TVD, KL and the bound."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the draws have to say in favour of the estimates at one beta."""
+    """The facts about the draws from which the doubts at one beta follow.
+
+    Attributes
+    ----------
+    log_beta : float
+    n, n_possible : int
+        All draws, and those with P(x) > 0.
+    n_above : float
+        Draws with a ratio above beta.
+    accepted : float
+        Expected number of draws accepted at beta.
+    ess : float
+        Kish's effective sample size of the ratios.
+    tail : Tail
+    """
 
     log_beta: float
     n: int
@@ -39,9 +53,9 @@ def doubts_about(e: Evidence) -> list[str]:
     beta = level_text(e.log_beta)
     if e.n_possible == 0:
         return [
-            f"None of the {e.n:,} draws had P(x) > 0, so nothing is known of p but that q gives it "
-            f"a mass below {no_hits(e.n):.2g} (97.5 %). Use a proposal that reaches the target's "
-            "support, loosen the target, or draw more."
+            f"None of the {e.n:,} draws had P(x) > 0, so all that is known is that q gives the "
+            f"support of P a mass below {no_hits(e.n):.2g} (97.5 %). Use a proposal that "
+            "reaches the target's support, loosen the target, or draw more."
         ]
     k = e.tail.k
     doubts = _about_the_tail(e)
@@ -72,7 +86,7 @@ def doubts_about(e: Evidence) -> list[str]:
 
 
 def _about_the_tail(e: Evidence) -> list[str]:
-    """Return what is wrong with what the draws above beta say, or their absence."""
+    """Return the doubts about the draws above beta, if they are few or none."""
     beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
     if e.tail.exceeds_all(e.log_beta):
         return []
@@ -116,7 +130,7 @@ def _about_the_tail(e: Evidence) -> list[str]:
 
 
 def _factor(ratio: float) -> str:
-    """Return how many times as many, rounded up to a tenth where that matters.
+    """Return a factor as text, below 10 rounded up to a tenth.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From draws, or what they were reduced to, to certificates: once prepared, evaluate any beta."""
+"""The evaluator: from draws, or from their summary, to the certificate at any beta."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ from quasir.estimation.no_hits import no_hits
 from quasir.estimation.quantities import QUANTITIES, Key, Moment
 from quasir.estimation.tail import fit_tail
 
-__all__ = ["Evaluator", "Points"]
+__all__ = ["Evaluator"]
 
 
 @dataclass(frozen=True)
 class Points:
-    """Estimates by name at an array of levels, and how many draws lie above each.
+    """Estimates at an array of levels.
 
-    TVD is known to within `tvd_slack` of its value on these draws.
+    Attributes
+    ----------
+    log_beta : array
+    estimates : dict of Estimate of arrays
+    n_above : array
+        Draws above each level.
+    tvd_slack : array
+        How far TVD may be from its value on these draws.
     """
 
     log_beta: Array
@@ -36,10 +43,16 @@ class Points:
 
 
 class Evaluator:
-    """Evaluates every estimate at any beta."""
+    """Evaluates every estimate at any beta.
+
+    Parameters
+    ----------
+    basis : Basis
+        Of draws in memory (`basis_of`) or of a summary (`Summary.basis`).
+    """
 
     def __init__(self, basis: Basis) -> None:
-        self._basis, self.ratios = basis, basis.ratios
+        self.basis, self.ratios = basis, basis.ratios
         self.n, self.names, self.doubts = basis.ratios.n, basis.names, basis.doubts
         self.tail = fit_tail(self.ratios, basis.log_ceiling)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
@@ -58,15 +71,15 @@ class Evaluator:
         return float(total[0] ** 2 / total[1])
 
     def values(self, name: str, log_beta: Array) -> Array:
-        """Return one estimate's values alone, to search with."""
+        """Return the values of one estimate without intervals, for a search."""
         return estimate(self.ratios.at, log_beta).pairs[name][0]
 
     def points(self, log_beta: Array, *, everything: bool = False) -> Points:
-        """Return every estimate with its interval; `everything` is for q itself."""
+        """Return every estimate with its interval; `everything` is that of `estimate`."""
         if not self.n_possible:
             zeros = np.zeros(len(log_beta))
             return Points(log_beta, self._nothing(len(log_beta)), zeros, zeros)
-        basis = self._basis
+        basis = self.basis
         raw = estimate(self.ratios.at, log_beta, has_base=basis.has_base, everything=everything)
         plus = estimate(
             lambda cut: self.ratios.at(cut).plus_draw(self._more), log_beta, everything=everything
@@ -100,24 +113,8 @@ class Evaluator:
             doubts=(*doubts_about(evidence), *self.doubts),
         )
 
-    def limit(self, *, everything: bool) -> Certificate:
-        """Return the limit beta -> 0: q_proj of appendix D, or q itself.
-
-        Below every ratio p_beta no longer changes, so the limit is had at any such beta. The
-        place of Z_beta is taken by that of Z_beta/beta, which is q(Supp P) for q_proj.
-        """
-        name = "q" if everything else "q_proj"
-        below = np.array([self.ratios.level(0) - 1.0 if self.n_possible else 0.0])
-        points = self.points(below, everything=everything)
-        estimates, z = points.estimates, points.estimates["log_z_beta"]
-        estimates["log_z_beta"] = Estimate(z.value - below, z.se, z.low - below, z.high - below)
-        if everything:
-            estimates["acceptance_rate"] = Estimate(*np.array([[1.0], [0.0], [1.0], [1.0]]))
-            estimates.update(self._basis.means_of_q())
-        return self.certificate(points, name=name)
-
     def _nothing(self, size: int) -> dict[Key, Estimate]:
-        """Return what is known where no draw had P(x) > 0: the range of everything."""
+        """Return the estimates where no draw had P(x) > 0: unknown, within their ranges."""
 
         def same(*numbers: float) -> Estimate:
             return Estimate(*(np.full(size, number) for number in numbers))
@@ -126,7 +123,7 @@ class Evaluator:
         known: dict[Key, Estimate] = {
             name: same(nan, nan, quantity.low, quantity.high)
             for name, quantity in QUANTITIES.items()
-            if self._basis.has_base or not quantity.of_base
+            if self.basis.has_base or not quantity.of_base
         }
         known["acceptance_rate"] = same(0.0, nan, 0.0, no_hits(self.n))
         return known | {Moment(name): same(nan, nan, -math.inf, math.inf) for name in self.names}

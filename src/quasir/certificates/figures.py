@@ -1,4 +1,4 @@
-"""Figures: quality against cost, with intervals. matplotlib is imported when one is drawn."""
+"""Figures: quality against cost, with intervals. Only drawing imports matplotlib."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from quasir.certificates.curve import Curve
 
-__all__ = ["COLOURS", "Panel", "draw_band", "draw_panel", "panels_of", "plot_curve", "plot_panel"]
+__all__ = ["COLOURS", "draw_band", "panels_of", "plot_curve", "plot_panel"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's, which colour-blind readers can tell apart."""
+"""The palette of Okabe and Ito, which colour-blind readers can tell apart."""
 
 LABELS = {
     "tvd": "Total variation distance",
@@ -31,7 +31,7 @@ LABELS = {
 """Panel -> the label of its vertical axis, in order."""
 
 COLUMN = 3.4
-"""Inches: the width of a column of a paper, at which the labels are meant to be read."""
+"""The width in inches of a column of a paper, for which the font size is chosen."""
 HEIGHT = 2.5
 FONT = 8
 
@@ -46,7 +46,7 @@ class Panel:
 
 
 def panels_of(curve: Curve) -> list[Panel]:
-    """Return the panels that there is something to draw in, each with its lines."""
+    """Return the panels that have lines."""
     lines: dict[str, dict[str, Estimate]] = {name: {} for name in LABELS}
     for key, part in curve.estimates.items():
         if isinstance(key, Moment):
@@ -57,7 +57,7 @@ def panels_of(curve: Curve) -> list[Panel]:
 
 
 def plot_curve(curve: Curve) -> Figure:
-    """Draw all panels, two a row."""
+    """Draw all panels, two in a row."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -74,7 +74,7 @@ def plot_curve(curve: Curve) -> Figure:
 
 
 def plot_panel(curve: Curve, panel: Panel) -> Figure:
-    """Draw one panel at a column's width."""
+    """Draw one panel, as wide as a column."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -85,7 +85,7 @@ def plot_panel(curve: Curve, panel: Panel) -> Figure:
 
 
 def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
-    """Draw lines with their bands, and on that of TVD the proposals before any rejection."""
+    """Draw lines with their bands, and in the panel of TVD also q and q_proj."""
     rate = curve.acceptance_rate.value
     for (name, part), colour in zip(panel.lines.items(), COLOURS * 9, strict=False):
         draw_band(axes, rate, part, name, colour)
@@ -102,7 +102,7 @@ def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
                 )
     axes.set_xlabel("Acceptance rate")
     axes.set_ylabel(panel.label)
-    # The proposal stands at 1, often far from the curve.
+    # q is at the acceptance rate 1, often far from the curve.
     if rate.min() > 0 and 3 * rate.min() < 1:
         axes.set_xscale("log")
     if len(panel.lines) > 1 or panel.name in ("moments", "tvd"):

@@ -1,4 +1,4 @@
-"""Finding the beta that meets a wish: exactly on sorted ratios, to a bin's edge on binned ones."""
+"""The search for the beta that meets a wish: exact on sorted ratios, at bin edges on binned."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from quasir.estimation.tail import Tail
 __all__ = ["ENOUGH_ABOVE", "largest_accepting", "smallest_meeting", "what_it_takes"]
 
 ENOUGH_ABOVE = 10
-"""A level is within reach of the draws if it is at most the tenth largest ratio."""
+"""A level is within reach of the draws if at least this many ratios are at or above it."""
 
 
 def largest_accepting(ratios: Ratios, rate: float) -> float | None:
     """Return the largest log beta with an acceptance rate of at least `rate`, or None.
 
-    AR = (sum over L of w/beta + |H|)/N (Eq. 2) falls with beta. Between two neighbouring
+    AR = (sum over L of w/beta + |H|)/N (Eq. 2, `eq:ar`) falls with beta. Between two neighbouring
     ratios only beta varies, so there the solution is beta = sum over L of w/(N rate - |H|).
     """
     n, size = ratios.n, ratios.n_possible
@@ -54,9 +54,10 @@ def largest_accepting(ratios: Ratios, rate: float) -> float | None:
 def smallest_meeting(
     ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
 ) -> float | None:
-    """Return the smallest log beta at which an estimate that falls with beta is met, or None.
+    """Return the smallest log beta at which an estimate is at most `wanted`, or None.
 
-    None where that is past the `ENOUGH_ABOVE`-th largest ratio.
+    The estimate must fall with beta. None means that no beta up to the `ENOUGH_ABOVE`-th largest
+    ratio is enough.
     """
 
     def meets(log_beta: float) -> bool:
@@ -81,7 +82,7 @@ def smallest_meeting(
 
 
 def what_it_takes(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:
-    """Say how many draws would show the wish met, by the fitted tail, or None."""
+    """Return in words how many draws the wish needs by the fitted tail, or None if unknown."""
     if not tail.fitted or tail.k >= 1:
         return None
     which = QUANTITIES[name].beyond

@@ -23,7 +23,7 @@ HEAD = ("beta", *COLUMNS.values())
 
 
 def curve_text(curve: Curve, rows: int = 10) -> str:
-    """Return about ten rows of the trade-off and its doubts, in 80 columns."""
+    """Return about `rows` rows of the trade-off, and its doubts, in 80 columns."""
     table = [list(HEAD), *_rows(curve, rows)]
     widths = [max(len(row[j]) for row in table) for j in range(len(HEAD))]
     lines = textwrap.wrap(_title(curve), 79)
@@ -36,7 +36,7 @@ def curve_text(curve: Curve, rows: int = 10) -> str:
 
 
 def curve_html(curve: Curve, rows: int = 10) -> str:
-    """Return the same as an HTML table."""
+    """Return the same rows and doubts as HTML."""
     body = _rows(curve, rows)
     header = "".join(f"<th>{html.escape(cell)}</th>" for cell in HEAD)
     lines = "".join(

@@ -1,4 +1,4 @@
-"""The trade-off: what QRS costs and gives at every beta, from one set of draws."""
+"""The trade-off: the cost and the quality of QRS at every beta, from one set of draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Curve", "curve_of", "is_large", "tradeoff"]
 
 POINTS = 200
 STREAMED = 20_000_000
-"""A store of more draws than this is streamed: sorting them would take a gigabyte and more."""
+"""A store of more draws than this is streamed: to sort them would take over a gigabyte."""
 
 
 def tradeoff(
@@ -40,21 +40,21 @@ def tradeoff(
     draws : Draws, Store, or the folder of a run
         From `draw` or `Draws.from_arrays`, or on disk.
     betas, log_betas : array, optional
-        Where to; by default 200 betas evenly spaced in log from where the acceptance rate
-        begins to fall to the largest ratio seen.
+        The levels; by default 200, evenly spaced in log, from where the acceptance rate begins
+        to fall up to the largest ratio seen.
     stream : bool, optional
-        Whether draws on disk are reduced to summaries, shard by shard, instead of loaded: the
-        memory is then that of a few shards, however many there are. By default from 20 million
-        draws on.
+        Whether to reduce draws on disk to summaries, shard by shard, instead of loading them: it
+        then takes the memory of a few shards, for any number of draws. By default, above 20
+        million draws.
     progress : bool or callable
-        Of the streaming: True shows a line on stderr, a callable is called with (done, n, done).
+        For streaming: True shows a line on stderr, a callable is called with (done, n, done).
 
     Notes
     -----
-    A streamed curve knows the ratios by bins (`quasir.estimation.bins`). Its betas are at edges
-    of bins: a given beta is moved to the nearest edge, by less than half a bin's width in
-    proportion, and what is returned says where to. There every estimate is that of all the draws,
-    but for TVD, which is known to within `Curve.tvd_slack`; its interval allows for that.
+    A streamed curve knows the ratios by bins (`quasir.estimation.bins`), and its betas are edges
+    of bins: a given beta moves to the nearest edge, at most half a bin's width away in log, and
+    `Curve.log_betas` has the edges. There every estimate is that of all the draws, except TVD,
+    which is known to within `Curve.tvd_slack`; its interval allows for that.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def tradeoff(
 
 
 def is_large(store: Store) -> bool:
-    """Return whether a store is streamed unless told otherwise."""
+    """Return whether a store is streamed by default."""
     return len(store) > STREAMED
 
 
@@ -85,7 +85,6 @@ def _of_store(
     stream: bool | None,
     progress: Progress,
 ) -> Curve:
-
     if isinstance(store, (str, Path)):
         store = Store.open(store)
     if not isinstance(store, Store):
@@ -101,7 +100,7 @@ def _of_store(
 def curve_of(
     basis: Basis, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
 ) -> Curve:
-    """Return the curve of what was prepared, in memory or from summaries."""
+    """Return the curve of a basis, by default on 200 levels."""
     evaluator = Evaluator(basis)
     return Curve(evaluator, _grid(evaluator, betas, log_betas))
 
@@ -135,7 +134,7 @@ def _default_levels(evaluator: Evaluator) -> Array:
     grid[-1] = top
     if evaluator.ratios.exact_between:
         return grid
-    # On edges of bins some may fall together, and the last is at or above the largest ratio.
+    # Levels moved to edges of bins may coincide; the last must not be below the largest ratio.
     snapped = evaluator.ratios.snap(grid)
     snapped[-1] = evaluator.ratios.snap(grid[-1:], np.ceil)[0]
     return np.unique(snapped)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar in a terminal, a line now and then in a log."""
+"""Progress on stderr: a bar in a terminal, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rich.progress import BarColumn, Progress, TextColumn
 __all__ = ["Bar", "Bars", "clock", "say"]
 
 EVERY = 5.0
-"""Seconds between two lines where stderr is no terminal."""
+"""Seconds between two lines where stderr is not a terminal."""
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr."""
+    """Print a message on stderr."""
     print(message, file=sys.stderr, flush=True)
 
 
 class Bar:
-    """A callable for `progress=`: shows how far, how fast, and how long still."""
+    """A callable for `progress=`: shows the share done, the speed and the time left."""
 
     def __init__(self, label: str) -> None:
-        self.label, self.start, self.told = label, time.monotonic(), 0.0
+        self.label, self.start, self.shown = label, time.monotonic(), 0.0
         self.bar: Progress | None = None
         if sys.stderr.isatty():
             self.bar = Progress(
@@ -50,18 +50,18 @@ class Bar:
         if self.bar is not None:
             self.bar.stop()
         if kind is KeyboardInterrupt:
-            say("stopped: what was drawn is kept, and the same command goes on")
+            say("stopped: the draws are kept, and the same command goes on")
 
     def __call__(self, done: int, wanted: int, proposed: int) -> None:
-        """Show that `done` of `wanted` are there."""
+        """Show that `done` of `wanted` are done."""
         now = time.monotonic()
         speed = done / max(now - self.start, 1e-9)
         left = (wanted - done) / speed if speed else 0.0
         state = f"{done:,}/{wanted:,}  {speed:,.0f}/s  {clock(left)} left"
         if self.bar is not None:
             self.bar.update(self.task, total=wanted, completed=done, state=state)
-        elif now - self.told > EVERY or done >= wanted:
-            self.told = now
+        elif now - self.shown > EVERY or done >= wanted:
+            self.shown = now
             say(f"{self.label}: {state}")
 
 
@@ -79,10 +79,10 @@ def clock(seconds: float) -> str:
 
 
 class Bars:
-    """A reporter with a bar for each stage."""
+    """A reporter that shows a bar for each stage."""
 
     def say(self, message: str) -> None:
-        """Tell the user something on stderr."""
+        """Print a message on stderr."""
         say(message)
 
     def stage(self, label: str) -> Bar:

@@ -1,4 +1,4 @@
-"""What the terminal shows of samples."""
+"""The table of checks in the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["show_checks"]
 
 
 def show_checks(sampled: Sampled) -> str:
-    """Return the samples' moments beside the predicted ones, in 80 columns."""
+    """Return the samples' moments and the predicted ones as a table, in 80 columns."""
     samples = sampled.samples
     lines = [
         f"{len(samples):,} samples from the first {samples.proposals:,} draws"

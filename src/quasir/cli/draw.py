@@ -1,4 +1,4 @@
-"""`quasir draw`: draw and score, into the store."""
+"""`quasir draw`: draw and score items, into the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["draw"]
 
 
 class EngineName(StrEnum):
-    """Who draws."""
+    """What draws."""
 
     local = "local"
     ray = "ray"
@@ -33,21 +33,23 @@ def draw(
         bool, typer.Option("--repair", help="Draw damaged shards again instead of stopping.")
     ] = False,
     engine: Annotated[
-        EngineName, typer.Option(help="Who draws: this machine, or a Ray cluster.")
+        EngineName, typer.Option(help="What draws: this machine, or a Ray cluster.")
     ] = EngineName.local,
     address: Annotated[
         str | None,
-        typer.Option(help="Of the cluster: auto or HOST:PORT; by default one is started here."),
+        typer.Option(
+            help="Address of the Ray cluster: auto or HOST:PORT; by default, one is started here."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes, or Ray's workers; by default what is found best."),
+        typer.Option(min=1, help="Processes, or workers of Ray; by default, the fastest number."),
     ] = None,
-    gpus_per_worker: Annotated[float, typer.Option(min=0, help="What a worker of Ray needs.")] = 0,
+    gpus_per_worker: Annotated[float, typer.Option(min=0, help="GPUs for each worker of Ray.")] = 0,
     shards_at: Annotated[
         str | None,
         typer.Option(
-            help="An address for the shards, such as s3://bucket/run, instead of the run."
+            help="Write the shards to this address, such as s3://bucket/run, not into the run."
         ),
     ] = None,
     allow_code: AllowCode = False,
@@ -56,17 +58,24 @@ def draw(
 ) -> None:
     """Only draw and score, into the store.
 
-    Stopped or killed at any moment, the same command goes on where it was.
-
-    Whoever draws, the draws are the same.
+    If it is stopped or killed, the same command goes on from there. The draws do not depend on
+    the engine or the number of workers.
 
     Example: quasir draw scientists --draws 1000000 --engine ray --workers 8
     """
     folder = folder_of(recipe, out)
     if engine is EngineName.local and (address is not None or gpus_per_worker):
-        raise InputError("--address and --gpus-per-worker go with --engine ray.")
+        raise InputError("--address and --gpus-per-worker need --engine ray.")
     with locked(folder):
-        begun = begin(recipe, folder, draws, seed, allow_code, shards_at, Bars())
+        begun = begin(
+            recipe,
+            folder,
+            draws=draws,
+            seed=seed,
+            allow_code=allow_code,
+            shards_at=shards_at,
+            reporter=Bars(),
+        )
         if engine is EngineName.ray:
             made: Engine = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
         else:
@@ -74,7 +83,7 @@ def draw(
         drawn = draw_all(begun, repair, made, Bars())
         content = jsonlib.loads((folder / MANIFEST).read_text())["content"]
     if json:
-        told = {"run": str(folder), "drawn": drawn, "draws": len(begun.store), "content": content}
-        print(jsonlib.dumps(told))
+        counts = {"drawn": drawn, "draws": len(begun.store)}
+        print(jsonlib.dumps({"run": str(folder), **counts, "content": content}))
     else:
         print(f"{len(begun.store):,} draws in {folder} ({drawn:,} of them drawn now)")

@@ -1,4 +1,4 @@
-"""The page of commands in the documents, from what `--help` prints: `make docs`."""
+"""The documentation page of all commands, made from their `--help`: `make docs`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COMMANDS = tuple(
 def document() -> str:
     """Return the page."""
     parts = [
-        "# Commands\n\nWhat `quasir COMMAND --help` prints; written by `make docs`. stdout is data,"
-        " stderr is progress.\n"
+        "# Commands\n\nThe output of `quasir COMMAND --help`, written by `make docs`."
+        " stdout is data, stderr is progress.\n"
     ]
     for command in COMMANDS:
         shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).output

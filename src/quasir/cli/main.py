@@ -65,6 +65,6 @@ def main() -> None:
 
 
 def _tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Show the user our own warnings, which are meant for them, and no library's."""
+    """Show the warnings of this package, and hide those of libraries."""
     if issubclass(category, QuasirWarning):
         say(f"! {message}")

@@ -19,12 +19,11 @@ from quasir.cli.options import (
     Seed,
     Tvd,
     TvdBound,
-    check_seed,
 )
 from quasir.cli.shared import wish_of
 from quasir.core.formatting import level_text
-from quasir.runs.pilot import Plan, Range
-from quasir.runs.pilot import plan as planned
+from quasir.runs.begun import check_seed
+from quasir.runs.pilot import Plan, Range, plan_run
 from quasir.store import Store
 
 __all__ = ["plan"]
@@ -41,14 +40,16 @@ def plan(
     log_beta: LogBeta = None,
     of: Annotated[
         str | None,
-        typer.Option(help="What the error is of: tvd, kl, a feature, ...; by default the wish."),
+        typer.Option(
+            help="The estimate with this error: tvd, kl, a feature, ...; by default the wish."
+        ),
     ] = None,
     machines: Annotated[int, typer.Option(min=1, help="Machines like this one.")] = 1,
-    hours: Annotated[float, typer.Option(help="The time there is; tells how many machines.")] = 24,
+    hours: Annotated[float, typer.Option(help="Time limit, for the number of machines.")] = 24,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Say how many draws, hours and machines a precision takes, from a pilot of some 10,000 draws.
+    """Say how many draws, hours and machines a precision needs, from a pilot of some 10,000 draws.
 
     Without a wish, beta is chosen as the recipe says.
 
@@ -65,16 +66,16 @@ def plan(
         beta=beta,
         log_beta=log_beta,
     )
-    made = planned(store, wish, se, of)
+    made = plan_run(store, wish, se, of)
     if json:
-        told = made.to_dict() | {
+        content = made.to_dict() | {
             "machines": machines,
             "hours": None
             if made.seconds is None
             else made.seconds.times(1 / 3600 / machines).to_dict(),
             "machines_for": {"hours": hours, "machines": made.machines_for(hours)},
         }
-        print(jsonlib.dumps(told))
+        print(jsonlib.dumps(content))
     else:
         print(as_text(made, machines, hours))
 
@@ -104,7 +105,7 @@ def as_text(made: Plan, machines: int, hours: float) -> str:
                 f"{_range(made.seconds.times(1 / 3600 / machines))} on {machines} "
                 f"machine{'s' if machines > 1 else ''}",
             ),
-            ("machines", f"{made.machines_for(hours):,} to be done within {hours:g} hours"),
+            ("machines", f"{made.machines_for(hours):,} to finish within {hours:g} hours"),
         ]
     else:
         rows.append(("hours", "unknown"))
@@ -123,7 +124,7 @@ def _range(number: Range, whole: bool = False) -> str:
 
 
 def _rounded(x: float) -> str:
-    """Return a count to three digits: more of them are not known.
+    """Return a count with three digits; the others are not known.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`quasir recipes`: what is built in."""
+"""`quasir recipes`: the built-in recipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["recipes"]
 def recipes(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[show]", help="`show` prints the YAML of one."),
+        typer.Argument(metavar="[show]", help="`show` prints the YAML of a recipe."),
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     json: Json = False,

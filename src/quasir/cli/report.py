@@ -1,12 +1,13 @@
-"""`quasir report`: the page of a run, again."""
+"""`quasir report`: write the page of a run again."""
 
 from __future__ import annotations
 
 import json as jsonlib
 
 from quasir.cli.bar import Bars
-from quasir.cli.options import Json, RunFolder, Seed, check_seed
+from quasir.cli.options import Json, RunFolder, Seed
 from quasir.cli.shared import existing
+from quasir.runs.begun import check_seed
 from quasir.runs.pipeline import finish
 from quasir.store import Store, locked
 
@@ -16,7 +17,7 @@ __all__ = ["report"]
 def report(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
     """Write the report of a run again.
 
-    From its stored draws; no model is loaded.
+    Uses the stored draws; no model is loaded.
 
     Example: quasir report runs/scientists
     """

@@ -9,7 +9,7 @@ from quasir.cli.checks_table import show_checks
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
 from quasir.runs import pipeline
 
-__all__ = ["listing", "run"]
+__all__ = ["run"]
 
 
 def run(
@@ -22,20 +22,20 @@ def run(
 ) -> None:
     """Run a recipe: draws, trade-off, samples, report.
 
-    The report opens in a browser. Stopped at any moment, the same command goes on where it was.
+    The report opens in a browser. If the run is stopped, the same command goes on from there.
 
     Example: quasir run scientists --out runs/scientists
     """
-    made = pipeline.run(recipe, out, draws, seed, Bars(), allow_code=allow_code)
+    made = pipeline.run(recipe, out, draws=draws, seed=seed, progress=Bars(), allow_code=allow_code)
     if json:
         print((made.folder / "certificate.json").read_text(), end="")
     else:
         checks = show_checks(made.outcome.sampled)
-        print(f"{made.certificate}\n{checks}\n\n{listing(made.folder)}")
+        print(f"{made.certificate}\n{checks}\n\n{_listing(made.folder)}")
 
 
-def listing(folder: Path) -> str:
-    """Return what there is to look at."""
+def _listing(folder: Path) -> str:
+    """Return where the results are."""
     return (
         f"open {folder / 'report.html'} in a browser\n"
         f"samples: {folder / 'samples.jsonl'}; more: quasir sample {folder} -n 1000"

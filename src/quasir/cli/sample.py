@@ -24,11 +24,11 @@ from quasir.cli.options import (
     Stream,
     Tvd,
     TvdBound,
-    check_seed,
 )
 from quasir.cli.shared import existing, streamed, wish_of
 from quasir.draws.draws import Draws
 from quasir.runs import sample_run, sample_stored
+from quasir.runs.begun import check_seed
 from quasir.runs.outputs import lines_of
 from quasir.runs.pipeline import draw_more
 from quasir.runs.sampling import doubts_of
@@ -48,7 +48,7 @@ def sample(
     log_beta: LogBeta = None,
     max_draws: Annotated[
         int | None,
-        typer.Option(min=1, help="Draws in all, at most; what is found by then is an error."),
+        typer.Option(min=1, help="Draws in all, at most; fails if more draws would be needed."),
     ] = None,
     stream: Stream = False,
     allow_code: AllowCode = False,
@@ -57,8 +57,8 @@ def sample(
 ) -> None:
     """Print samples of a run, as JSON lines.
 
-    Each has text, log p_beta and features. Where the store holds too few accepted draws, it draws
-    on. Without a wish, beta is chosen as the recipe says.
+    Each line has text, log p_beta and features. If the store holds too few accepted draws, the
+    command draws more. Without a wish, beta is chosen as the recipe says.
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """
@@ -77,11 +77,17 @@ def sample(
         more = partial(draw_more, run, allow_code=allow_code, reporter=Bars())
         if stream or is_large(store):
             certificate = streamed(store, True).at(**wish)
-            sampled = sample_stored(store, certificate, n, more, max_draws)
+            sampled = sample_stored(store, certificate, n, more=more, max_proposals=max_draws)
         else:
             draws = Draws.load(store)
             certificate = tradeoff(draws).at(**wish)
-            sampled = sample_run(draws, certificate, n, lambda m: Draws.load(more(m)), max_draws)
+            sampled = sample_run(
+                draws,
+                certificate,
+                n,
+                more=lambda wanted: Draws.load(more(wanted)),
+                max_proposals=max_draws,
+            )
     doubts = [*sampled.certificate.doubts, *doubts_of(sampled.checks)]
     if json:
         document = {

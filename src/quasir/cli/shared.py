@@ -1,4 +1,4 @@
-"""What several commands need of a run that is there."""
+"""Functions that several commands share, for existing runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["existing", "streamed", "wish_of"]
 
 
 def existing(run: Path) -> Path:
-    """Return the folder of a run that is there, before a lock would make one."""
+    """Return the folder of an existing run; checked here because a lock would make the folder."""
     Store.open(run)
     return run
 
 
 def wish_of(run: Path, **wishes: float | None) -> dict[str, float]:
-    """Return the one wish that was given, or the recipe's."""
+    """Return the wish that was given, or the recipe's."""
     given = {name: wish for name, wish in wishes.items() if wish is not None}
     if len(given) > 1:
         raise InputError(f"give one wish, not {' and '.join(given)}.")
@@ -33,7 +33,7 @@ def wish_of(run: Path, **wishes: float | None) -> dict[str, float]:
 
 
 def streamed(store: Store, stream: bool) -> Curve:
-    """Return the curve of a run, and say so where it was streamed."""
+    """Return the curve of a run, and tell the user if it was streamed."""
     with Bar("summarising") as bar:
         curve = tradeoff(store, stream=stream or None, progress=bar)
     if curve.bin_width:

@@ -1,4 +1,4 @@
-"""`quasir tradeoff`: the table and the figure from stored draws."""
+"""`quasir tradeoff`: the table and the figure, from stored draws."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import math
 
 from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
-from quasir.cli.options import Json, RunFolder, Seed, Stream, check_seed
+from quasir.cli.options import Json, RunFolder, Seed, Stream
 from quasir.cli.shared import streamed
+from quasir.runs.begun import check_seed
 from quasir.runs.outputs import write_figure, write_tradeoff
 from quasir.store import Store
 
@@ -18,8 +19,8 @@ __all__ = ["tradeoff"]
 def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
     """Print the trade-off of a run.
 
-    From its stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into it,
-    and where the draws are streamed a summary beside each shard.
+    Uses the stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into the
+    run and, where the draws are streamed, a summary beside each shard.
 
     Example: quasir tradeoff runs/scientists
     """
@@ -33,7 +34,7 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
 
 
 def as_json(curve: Curve) -> dict[str, object]:
-    """Return a curve as JSON has it; what is not finite is null."""
+    """Return a curve as a JSON-ready dictionary; a number that is not finite is None."""
     return {
         "n": curve.n,
         "n_possible": curve.n_possible,

@@ -1,4 +1,4 @@
-"""`quasir watch`: a run while it draws."""
+"""`quasir watch`: show a run while it draws."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from rich.text import Text
 
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
-from quasir.cli.options import Json, RunFolder, Seed, check_seed
+from quasir.cli.options import Json, RunFolder, Seed
 from quasir.errors import InputError
+from quasir.runs.begun import check_seed
 from quasir.runs.watcher import Glance, Precision, Watcher
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, holder_ended
 
-__all__ = ["watch"]
+__all__ = ["as_text", "reached", "watch"]
 
 
 def watch(
     run: RunFolder,
     until: Annotated[
         list[str] | None,
-        typer.Option(help="Stop the run when this is known as well: tvd_se=0.005, ess=1000, ..."),
+        typer.Option(help="Stop the run at this precision: tvd_se=0.005, ess=1000, ..."),
     ] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
@@ -36,9 +37,9 @@ def watch(
 ) -> None:
     """Show a run while it draws: how far, how fast, and the trade-off so far.
 
-    Only looks: another process draws. With --until it asks that process to stop when the estimates
-    at the recipe's beta are as precise as wished; of several wishes, all must be met. With --json,
-    a line for each look.
+    This command only reads; another process draws. With --until it asks that process to stop when
+    the estimates at the recipe's beta are precise enough; if there are several wishes, all must be
+    met. With --json, it prints a line for each look.
 
     Example: quasir watch runs/scientists --until tvd_se=0.005
     """
@@ -53,7 +54,7 @@ def watch(
         if live is not None:
             live.start()
         while True:
-            # Whether it has ended is asked first, so that its last shard is not missed.
+            # Ask first whether the run has ended, so that its last shard is not missed.
             ended = holder_ended(run)
             glance = watcher.look()
             if live is not None:
@@ -70,25 +71,25 @@ def watch(
     finally:
         if live is not None:
             live.stop()
-    end(run, glance, why, ended, once)
+    say_end(run, glance, why, ended=ended, once=once)
 
 
 def reached(glance: Glance, wishes: list[Precision]) -> str | None:
-    """Return what was reached, in words, where all that was wished for is."""
+    """Return the precisions in words if all wishes are met, else None."""
     certificate = glance.certificate
-    # A beta that is only the closest to what the recipe chooses is not the one to be sure of.
+    # The wishes are about the beta that the recipe chooses, not about the closest one.
     if certificate is None or not wishes or glance.short is not None:
         return None
     if not all(wish.reached(certificate) for wish in wishes):
         return None
-    return "; ".join(wish.told(certificate) for wish in wishes)
+    return "; ".join(wish.describe(certificate) for wish in wishes)
 
 
-def end(run: Path, glance: Glance, why: str | None, ended: bool, once: bool) -> None:
-    """Say why there is no more to see."""
+def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bool) -> None:
+    """Say why the watching ends."""
     if why is not None:
         over = ended or glance.complete or glance.stopped
-        say(f"as wished: {why}" + ("" if over else "; the run ends with the shard in hand"))
+        say(f"as wished: {why}" + ("" if over else "; the run ends after the present shard"))
     elif glance.complete:
         say("all draws are there")
     elif glance.stopped:

@@ -20,12 +20,12 @@ class Cell:
     Attributes
     ----------
     values : tuple of float
-        Empty where the quantity is not known, as TVD of a chain.
+        Empty where the quantity is not known, such as TVD of a chain.
     ses, highs : tuple of float
-        Where each is an estimate: the standard error that it claims, NaN where no draw lies above
-        beta, and the upper end of its 95 % interval.
+        For estimates: the standard error that each run claims (NaN where no draw lies above
+        beta), and the upper end of its 95 % interval.
     empty : str
-        What the table says where there is no value.
+        What the table shows where there is no value.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def certain(self) -> bool:
-        """Whether it is 0 in every run without any uncertainty."""
+        """Whether the quantity is 0 in every run, without any uncertainty."""
         return self.known and bool(self.highs) and not any(self.values) and self.high == 0
 
     @property
@@ -69,15 +69,15 @@ class Cell:
 
     @property
     def high(self) -> float:
-        """The largest of the upper ends."""
+        """The largest of the upper ends of the intervals."""
         return max(self.highs, default=math.nan)
 
     def text(self, scale: float = 1.0) -> str:
-        """Return what the table shows; per cents have a scale of 100."""
+        """Return what the table shows; a scale of 100 gives per cent."""
         if not self.known:
             return self.empty
         if self.unseen:
-            # No silent zero: what the runs can promise together is the worst of their bounds.
+            # No silent zero: the largest of the runs' bounds holds for all of them.
             return f"≤ {scale * self.high:.2g}" if math.isfinite(self.high) else UNKNOWN
         if self.certain:
             return "0, certain"
@@ -91,7 +91,7 @@ class Cell:
         return self.text()
 
     def columns(self, name: str) -> dict[str, Any]:
-        """Return mean and sd, and of estimates the claimed error and bound, for CSV and JSON."""
+        """Return mean and sd, and for estimates the claimed se and bound, for CSV and JSON."""
         known = self.known
         filled: dict[str, Any] = {
             name: self.runs.mean if known else None,

@@ -2,103 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from quasir.compare.cells import UNKNOWN, Cell
-from quasir.compare.measures import Measured, measure, perplexity_of
-from quasir.compare.methods import METHODS, WALKS, Cost, Kept, label_of, proposal
-from quasir.compare.stretches import Share, plan
+from quasir.compare.methods import METHODS, WALKS, Cost
+from quasir.compare.rows import Row, WalkRunner, proposal_row, replay_row, walk_row
+from quasir.compare.stretches import Stretches, stretches_for
 from quasir.compare.tokens import Counter, token_counter
 from quasir.core.arguments import as_rate, check_count
 from quasir.core.progress import Progress, Report, progress_of
-from quasir.core.streams import Purpose, derived_seed
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.estimation.quantities import Key
 from quasir.recipes.schema import Recipe
 
-__all__ = ["SAMPLERS", "Comparison", "Row", "Walk", "compare", "cost_of", "seed_of"]
+__all__ = ["SAMPLERS", "Comparison", "compare", "cost_of"]
 
 SAMPLERS = (*METHODS, *WALKS)
 
-Walk: TypeAlias = Callable[[str, Cost, int, int, list[Draws], Report], tuple[int, list[Measured]]]
-"""From a sampler's name, its cost, n, a seed, the draws that the chains of each run may start at,
-and what to tell progress, to the samples of a run and what was measured, one a run."""
 
-
-@dataclass(frozen=True)
-class Row:
-    """One sampler at one rate.
-
-    Attributes
-    ----------
-    sampler, method : str
-        As the command line has it, and as the table calls it.
-    cost : Cost
-    n, runs : int
-        Samples a run, and runs.
-    cells : dict of Cell
-        By quantity: ``draws_a_sample``, `Moment` of each feature, ``ppl``, ``self_bleu``,
-        ``unique``, ``tvd``, ``kl``.
-    doubts : tuple of tuples of str
-        Of each run.
-    """
-
-    sampler: str
-    method: str
-    cost: Cost
-    n: int
-    runs: int
-    cells: dict[Key, Cell]
-    doubts: tuple[tuple[str, ...], ...]
-
-    @property
-    def acceptance_rate(self) -> float:
-        """Samples per proposal, burn-in and waiting for a start included."""
-        return 1 / self.cells["draws_a_sample"].runs.mean
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a flat JSON-ready dictionary."""
-        filled: dict[str, Any] = {
-            "method": self.method,
-            "sampler": self.sampler,
-            "rate": self.cost.rate,
-            "n": self.n,
-            "runs": self.runs,
-        }
-        for key, cell in self.cells.items():
-            filled |= cell.columns(str(key))
-        return filled
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The rows of the table, and what must be known to read them.
 
     Attributes
     ----------
     rows : list of Row
-    pool : int
+    pool_size : int
         Draws in the pool.
-    shares : list of Share
-        Which of them were whose.
+    stretches : list of Stretches
+        The draws of each run, one entry for each rate.
     n, runs : int
-        Samples a run and runs that were asked for.
+        Samples a run, and runs, as asked for.
     boolean : dict
         Whether each feature is true or false, and so shown in per cent.
     wanted : dict
         The means that the recipe wants, where it wants any.
     no_ppl : str
-        Why there is no perplexity at all, if there is none.
+        Why no row has a perplexity; empty where some row may have one.
     """
 
     rows: list[Row]
-    pool: int
-    shares: list[Share]
+    pool_size: int
+    stretches: list[Stretches]
     n: int
     runs: int
     boolean: dict[str, bool]
@@ -115,7 +62,7 @@ def compare(
     *,
     burn_in: int = 1000,
     recipe: Recipe | None = None,
-    walk: Walk | None = None,
+    walk: WalkRunner | None = None,
     walk_steps: int | None = None,
     progress: Progress = False,
 ) -> Comparison:
@@ -129,16 +76,16 @@ def compare(
     rates : sequence of float
         Samples per proposal; rounded to 1/k for whole k, since a chain keeps one state in k.
     n, runs : int
-        Samples a run, and runs; fewer where the pool is too small, see `plan`.
+        Samples a run, and runs; fewer where the pool is too small, see `stretches_for`.
     burn_in : int
-        Of chains that are not reset.
+        Proposals before the first sample of a chain that is not reset.
     recipe : Recipe, optional
-        Tells which means are wanted, and how to count tokens for the perplexity.
+        Says which means are wanted, and how to count tokens for the perplexity.
     walk : callable, optional
-        Runs random walks, whose edits no stored draws can stand for; see `quasir.compare.walks`.
+        Runs the random walks, which need models because their edits are not stored draws.
     walk_steps : int, optional
-        Most steps of all runs of a random walk at a rate, since each asks the models: its runs have
-        as many samples as these give, and at least one.
+        At most so many steps for all runs of one random walk at one rate, since each step calls
+        the models. Its runs then have fewer samples, but at least one.
     progress : bool or callable
 
     Examples
@@ -159,50 +106,31 @@ def compare(
     if walk_steps is not None:
         check_count("walk_steps", walk_steps)
     names = _checked(samplers, walk)
-    possible = float((pool.log_p > -np.inf).mean())
-    costs = _costs(rates, burn_in, possible)
-    if not possible:
-        raise InputError(
-            f"none of the {len(pool):,} draws had P(x) > 0, so no sampler has anything to keep: "
-            "use a proposal that reaches the target's support, or draw more."
-        )
-    shares = plan(pool, costs, names, n, runs)
+    costs = _costs(rates, burn_in, pool)
+    every = stretches_for(pool, costs, names, n=n, runs=runs)
     count, no_ppl = token_counter(recipe, pool.items)
     tasks = [
-        (share, name, min(share.n, _affords(walk_steps, share, name)))
-        for share in shares
+        _Task.within(walk_steps, stretches, name)
+        for stretches in every
         for name in names
-        if share.n
+        if stretches.n
     ]
-    report, done = progress_of(progress, "samples measured and steps walked"), 0
-    total = sum(_effort(*task) for task in tasks)
-    rows = list(_proposal_row(pool, shares[0], n, count))
-    for share, name, size in tasks:
-        before, done = done, done + _effort(share, name, size)
-        if name in WALKS:
-            assert walk is not None
-
-            def tell(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
-                report(min(before + steps, end), total, min(before + steps, end))
-
-            rows.append(_walk_row(pool, replace(share, n=size), name, walk, tell))
-        else:
-            rows.append(_row(pool, share, name, count))
-        report(done, total, done)
+    report = progress_of(progress, "samples measured and steps walked")
+    first = proposal_row(pool, every[0], n, count)
     return Comparison(
-        rows,
-        len(pool),
-        shares,
-        n,
-        runs,
-        {name: column.dtype == bool for name, column in pool.features.items()},
-        {} if recipe is None else dict(recipe.want),
-        no_ppl,
+        rows=[*first, *_rows(pool, tasks, count=count, walk=walk, report=report)],
+        pool_size=len(pool),
+        stretches=every,
+        n=n,
+        runs=runs,
+        boolean={name: column.dtype == bool for name, column in pool.features.items()},
+        wanted={} if recipe is None else dict(recipe.want),
+        no_ppl=no_ppl,
     )
 
 
 def cost_of(rate: float, burn_in: int, possible: float = 1.0) -> Cost:
-    """Return the whole number of proposals that a rate comes closest to.
+    """Return the cost of a sample at a rate, in a whole number of proposals.
 
     `possible` is the share of draws with P(x) > 0.
 
@@ -214,110 +142,84 @@ def cost_of(rate: float, burn_in: int, possible: float = 1.0) -> Cost:
     return Cost(round(1 / as_rate(rate)), burn_in, round(1 / possible) - 1)
 
 
-def seed_of(seed: int, steps: int, run: int) -> int:
-    """Return the seed of a run at a rate, for what is random besides the draws."""
-    return derived_seed(seed, Purpose.COMPARE, steps, run)
+@dataclass(frozen=True)
+class _Task:
+    """A row that is still to be made; the stretches' n is the size of its runs."""
+
+    stretches: Stretches
+    name: str
+
+    @classmethod
+    def within(cls, walk_steps: int | None, stretches: Stretches, name: str) -> _Task:
+        """Return the task of a sampler, with fewer samples where a walk has too few steps."""
+        if walk_steps is None or name not in WALKS:
+            return cls(stretches, name)
+        burn_in, each = _steps(stretches.cost, name)
+        most = max(1, (walk_steps // stretches.runs - burn_in) // each)
+        return cls(replace(stretches, n=min(stretches.n, most)), name)
+
+    @property
+    def effort(self) -> int:
+        """The steps of a walk, which are expensive; the samples of any other sampler."""
+        stretches = self.stretches
+        if self.name not in WALKS:
+            return stretches.runs * stretches.n
+        burn_in, each = _steps(stretches.cost, self.name)
+        return stretches.runs * (burn_in + stretches.n * each)
 
 
-def _checked(samplers: Sequence[str], walk: Walk | None) -> list[str]:
+def _steps(cost: Cost, name: str) -> tuple[int, int]:
+    """Return a run's steps before its first sample, and its steps for each sample."""
+    return (0, cost.chain) if name == "rwmh-reset" else (cost.burn_in, cost.steps)
+
+
+def _rows(
+    pool: Draws,
+    tasks: Sequence[_Task],
+    *,
+    count: Counter | None,
+    walk: WalkRunner | None,
+    report: Report,
+) -> Iterator[Row]:
+    """Make the rows one after another, and report the progress over all of them."""
+    total, done = sum(task.effort for task in tasks), 0
+    for task in tasks:
+        before, done = done, done + task.effort
+        if task.name in WALKS:
+            assert walk is not None
+
+            def within(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
+                report(min(before + steps, end), total, min(before + steps, end))
+
+            yield walk_row(pool, task.stretches, task.name, walk=walk, report=within)
+        else:
+            yield replay_row(pool, task.stretches, task.name, count)
+        report(done, total, done)
+
+
+def _checked(samplers: Sequence[str], walk: WalkRunner | None) -> list[str]:
     names = list(dict.fromkeys(samplers))
     for name in names:
         if name not in SAMPLERS:
             raise InputError(f"no sampler is called {name!r}: there are {', '.join(SAMPLERS)}.")
         if name in WALKS and walk is None:
             raise InputError(
-                f"{name} edits texts by a masked language model, and none was given: name one "
+                f"{name} edits texts with a masked language model, and none was given: name one "
                 "with --editor, a folder or a hub id, or leave it out."
             )
     return names
 
 
-def _costs(rates: Sequence[float], burn_in: int, possible: float) -> list[Cost]:
+def _costs(rates: Sequence[float], burn_in: int, pool: Draws) -> list[Cost]:
     if burn_in != 0:
         check_count("burn_in", burn_in)
+    possible = float((pool.log_p > -np.inf).mean())
     costs = list(dict.fromkeys(cost_of(rate, burn_in, possible or 1.0) for rate in rates))
     if not costs:
         raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
-    return costs
-
-
-def _proposal_row(pool: Draws, share: Share, n: int, count: Counter | None) -> Iterator[Row]:
-    """Yield the row of the proposal: the first draws of the first rate's stretches."""
-    size = share.n or min(n, share.length)
-    if size:
-        measured = []
-        for run in range(share.runs):
-            stretch = pool.take(share.places(run))
-            measured.append(_measured(stretch, proposal(stretch, size), count))
-        yield _gather("proposal", Cost(1, 0), size, measured)
-
-
-def _row(pool: Draws, share: Share, name: str, count: Counter | None) -> Row:
-    measured = []
-    for run in range(share.runs):
-        stretch = pool.take(share.places(run))
-        seed = seed_of(pool.seed, share.cost.steps, len(WALKS) + run)
-        kept = METHODS[name].keep(stretch, share.n, share.cost, seed)
-        measured.append(_measured(stretch, kept, count))
-    return _gather(name, share.cost, share.n, measured)
-
-
-def _effort(share: Share, name: str, n: int) -> int:
-    """Return what a row takes: steps of a walk, which are dear, and samples of the others."""
-    if name not in WALKS:
-        return share.runs * n
-    burn_in, each = _steps(share.cost, name)
-    return share.runs * (burn_in + n * each)
-
-
-def _affords(steps: int | None, share: Share, name: str) -> int:
-    """Return how many samples of a run a budget of steps gives to a walk."""
-    if steps is None or name not in WALKS:
-        return share.n
-    burn_in, each = _steps(share.cost, name)
-    return max(1, (steps // share.runs - burn_in) // each)
-
-
-def _steps(cost: Cost, name: str) -> tuple[int, int]:
-    """Return the steps that a run of a walk makes before its first sample, and for each."""
-    return (0, cost.chain) if name == "rwmh-reset" else (cost.burn_in, cost.steps)
-
-
-def _walk_row(pool: Draws, share: Share, name: str, walk: Walk, report: Report) -> Row:
-    stretches = [pool.take(share.places(run)) for run in range(share.runs)]
-    seed = seed_of(pool.seed, share.cost.steps, WALKS.index(name))
-    n, measured = walk(name, share.cost, share.n, seed, stretches, report)
-    return _gather(name, share.cost, n, measured)
-
-
-def _measured(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:
-    samples = stretch.take(kept.places)
-    tokens = None if count is None else count(samples.items)
-    items = kept.places if samples.items is None else samples.items
-    ppl = perplexity_of(items, samples.log_base, tokens)
-    return measure(items, samples.features, kept.proposals, ppl, kept.certificate, kept.doubts)
-
-
-def _gather(name: str, cost: Cost, n: int, measured: list[Measured]) -> Row:
-    """Put the runs of one sampler together."""
-    cells: dict[Key, Cell] = {
-        quantity: Cell(tuple(run.numbers[quantity] for run in measured))
-        for quantity in measured[0].numbers
-    }
-    for quantity in ("tvd", "kl"):
-        estimates = [run.distances[quantity] for run in measured if run.distances]
-        cells[quantity] = Cell(
-            tuple(float(estimate.value) for estimate in estimates),
-            tuple(float(estimate.se) for estimate in estimates),
-            tuple(float(estimate.high) for estimate in estimates),
-            UNKNOWN,
+    if not possible:
+        raise InputError(
+            f"none of the {len(pool):,} draws had P(x) > 0, so no sampler can keep a sample: "
+            "use a proposal that reaches the target's support, or draw more."
         )
-    return Row(
-        name,
-        label_of(name, cost.steps),
-        cost,
-        n,
-        len(measured),
-        cells,
-        tuple(run.doubts for run in measured),
-    )
+    return costs

@@ -1,4 +1,4 @@
-"""What samplers give at a cost, as a figure (`fig:qrs_vs_imh` of the paper)."""
+"""The figure of a comparison: quality against cost (`fig:qrs_vs_imh` of the paper)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACROSS = 3
 """Panels in a row."""
 MARKERS = "osD^vP"
 APART = 1.05
-"""Neighbours at one rate stand this factor apart, so that their bars can be told apart."""
+"""Points at one rate are moved apart by this factor, so that their bars do not overlap."""
 NAMES = {
     "qrs": "QRS",
     "imh": "IMH",
@@ -60,7 +60,7 @@ def plot_comparison(found: Comparison) -> Figure:
         ax.set_xlabel("Samples per proposal")
         ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.25)
-        # Bars may reach below 0, where nothing can be; a distance is judged by how far from 0.
+        # Bars may reach below 0, where no value can be; the axis of a distance begins at 0.
         least = -5.0 if scale == 100 else -np.inf
         low, high = ax.get_ylim()
         ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))

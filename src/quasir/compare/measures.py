@@ -25,7 +25,7 @@ BLEU = 5
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers of one run, NaN where there is none.
+    """The numbers of one run, NaN where one is unknown.
 
     Attributes
     ----------
@@ -57,11 +57,12 @@ def measure(
     features : dict of arrays
         A column for each feature.
     proposals : float
-        What the samples cost.
+        Proposals that the samples took.
     ppl : float
         Their perplexity under the base, NaN where it is not known.
     certificate : Certificate, optional
-        Where the law's distance to p is estimated.
+        Has TVD and KL of the samples' law to p, where these can be estimated.
+    doubts : tuple of str
 
     Examples
     --------
@@ -94,18 +95,18 @@ def perplexity_of(items: Items, log_base: Array | None, tokens: NDArray[np.int64
 
 
 class _Scored:
-    """A base that has been asked already."""
+    """A base whose scores are stored."""
 
     def __init__(self, log_base: Array) -> None:
         self.log_base = log_base
 
     def log_prob(self, items: Items) -> Array:
-        """Return what the base answered."""
+        """Return the stored scores."""
         return self.log_base
 
 
 def _has_words(items: Items) -> bool:
-    """Tell whether items are texts, of which alone Self-BLEU is defined."""
+    """Return whether items are texts: Self-BLEU is defined for no others."""
     if isinstance(items, Coded):
         return all(isinstance(item, str) for item in items.support)
     return hasattr(items[0], "text") or isinstance(items[0], str)

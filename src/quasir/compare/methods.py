@@ -1,9 +1,9 @@
-"""The samplers that replay stored draws, one interface: which draws of a stretch each keeps.
+"""The samplers that replay stored draws: each says which draws of a stretch it keeps.
 
-All are given the same stretch, and a sample costs each about ``steps`` proposals, the inverse of
-the acceptance rate: QRS keeps one draw in so many, a chain one state, a chain that is reset takes
-so many with its wait for a start, and a pool that is resampled has so many draws a sample
-(appendices F and G of the paper).
+All are given the same stretch, and each pays about ``steps`` proposals for a sample, the inverse
+of the acceptance rate. QRS keeps one draw in ``steps``, and a chain one state in ``steps``. A chain
+that is reset has ``steps`` states, its wait for a start included. SIR resamples from ``steps``
+draws for each sample (appendices F and G of the paper).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = [
     "Cost",
     "Demand",
     "Kept",
-    "Method",
     "label_of",
     "proposal",
     "waits",
@@ -39,7 +38,7 @@ __all__ = [
 Places = NDArray[np.intp]
 
 WALKS = ("rwmh", "rwmh-reset")
-"""The samplers that only start at stored draws, and propose edits of their own."""
+"""The samplers that start at stored draws, but then propose edits of their own."""
 
 LABELS = {
     "proposal": "proposal",
@@ -59,11 +58,11 @@ class Cost:
     Attributes
     ----------
     steps : int
-        Proposals a sample.
+        Proposals for a sample.
     burn_in : int
-        Proposals that a chain makes before its first.
+        Proposals of a chain before its first sample.
     wait : int
-        Draws with P(x) = 0 that come before one with P(x) > 0, on average: a chain starts there.
+        Mean number of draws with P(x) = 0 before one with P(x) > 0, where a chain can start.
 
     Examples
     --------
@@ -77,27 +76,27 @@ class Cost:
 
     @property
     def chain(self) -> int:
-        """States of a chain that is reset: with the wait for its start, it costs ``steps``."""
+        """States of a chain that is reset; together with the wait, they cost ``steps``."""
         return max(1, self.steps - self.wait)
 
     @property
     def rate(self) -> float:
-        """The acceptance rate, as the paper counts for all samplers: samples per proposal."""
+        """The acceptance rate in the paper's sense: samples per proposal, for any sampler."""
         return 1 / self.steps
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a sampler kept of a stretch.
+    """The samples that a sampler keeps from a stretch.
 
     Attributes
     ----------
     places : array of int
-        Where its samples stand in the stretch, in the sampler's order.
+        Indices of the samples in the stretch, in the sampler's order.
     proposals : int
-        Draws used for them, burn-in and waiting for a start included.
+        Draws used for them, including the burn-in and the wait for a start.
     certificate : Certificate or None
-        The law's distance to p, where it can be estimated.
+        Has the distance of the samples' law to p, where it can be estimated.
     doubts : tuple of str
     """
 
@@ -109,15 +108,15 @@ class Kept:
 
 @dataclass(frozen=True)
 class Demand:
-    """How many draws a sampler takes.
+    """How many draws a sampler needs.
 
     Attributes
     ----------
     need : callable
-        From n, the cost, and the share of draws with P(x) > 0 to the draws that give n samples,
-        with room for chance.
+        ``need(n, cost, possible)`` returns how many draws give n samples, with room for chance;
+        `possible` is the share of draws with P(x) > 0.
     most : callable
-        From a stretch and the cost to how many samples it gives.
+        ``most(stretch, cost)`` returns how many samples a stretch gives.
     """
 
     need: Callable[[int, Cost, float], int]
@@ -131,14 +130,14 @@ class Method(Demand):
     Attributes
     ----------
     keep : callable
-        From a stretch, n, the cost and a seed to what is kept.
+        ``keep(stretch, n, cost, seed)`` returns the samples.
     """
 
     keep: Callable[[Draws, int, Cost, int], Kept]
 
 
 def label_of(name: str, steps: int) -> str:
-    """Return what the tables call a sampler.
+    """Return the name of a sampler in the tables.
 
     Examples
     --------
@@ -151,8 +150,9 @@ def label_of(name: str, steps: int) -> str:
 def waits(n: int, possible: float) -> int:
     """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side.
 
-    N draws hold N s of them, s being their share, give or take sqrt(N s) at most; what solves
-    N s - 6 sqrt(N s) = n is N s = (3 + sqrt(9 + n))^2.
+    With s the share of draws with P(x) > 0, N draws hold N s of them on average, with a standard
+    deviation of at most sqrt(N s). N s - 6 sqrt(N s) = n has the solution
+    N s = (3 + sqrt(9 + n))^2.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def waits(n: int, possible: float) -> int:
 
 
 class _Replayed:
-    """Stands for P and q where draws are replayed: neither is asked."""
+    """Stands for P and q where draws are replayed: neither is called."""
 
     def log_score(self, items: Any) -> NoReturn:
         raise AssertionError("stored draws have been scored")
@@ -192,7 +192,7 @@ def _qrs_most(stretch: Draws, cost: Cost) -> int:
 
 
 def _qrs(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-    """Keep the n largest alphas of the first n steps (Algorithm 2); beta is the next."""
+    """Keep the n largest alphas of the first n*steps draws (Algorithm 2); beta is the next one."""
     samples = IncrementalQRS(STORED, STORED, cost.rate).replay(_numbered(stretch), n)
     if samples.log_beta == -math.inf:
         certificate = tradeoff(stretch, log_betas=[0.0]).projection
@@ -213,16 +213,16 @@ def _sir_most(stretch: Draws, cost: Cost) -> int:
 
 
 def _sir(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-    """Draw n of the first n steps by their weights."""
-    # Where none of these is possible, the pool grows to the first that is.
+    """Draw n of the first n*steps draws by their weights."""
+    # Where none of these has P(x) > 0, take all draws up to the first that has.
     first = int(np.argmax(stretch.log_p > -np.inf)) + 1
-    pool = _numbered(stretch).take(np.arange(max(n * cost.steps, first)))
-    samples = SIR(STORED, STORED, len(pool)).replay(pool, n, seed)
+    candidates = _numbered(stretch).take(np.arange(max(n * cost.steps, first)))
+    samples = SIR(STORED, STORED, len(candidates)).replay(candidates, n, seed)
     return Kept(np.asarray(samples.items), samples.proposals, None, samples.doubts)
 
 
 def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], Schedule]) -> Method:
-    """Return a method that runs independent Metropolis-Hastings by a schedule."""
+    """Return a method that runs independent Metropolis-Hastings on a schedule."""
 
     def most(stretch: Draws, cost: Cost) -> int:
         return len(schedule(cost).cut(stretch.log_p > -np.inf, 0)[1])
@@ -237,7 +237,7 @@ def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], S
 
 
 def _numbered(stretch: Draws) -> Draws:
-    """Return draws whose items are their places: texts need not be moved about."""
+    """Return draws whose items are their indices, so that no texts are copied."""
     return replace(stretch, items=np.arange(len(stretch)), features={}, log_base=None)
 
 
@@ -253,7 +253,7 @@ METHODS = {
     ),
     "sir": Method(_sir_need, _sir_most, _sir),
 }
-"""The samplers that replay draws, by the name that the command line has."""
+"""The samplers that replay draws, by their names on the command line."""
 
 DEMANDS: dict[str, Demand] = {
     **METHODS,
@@ -266,4 +266,4 @@ DEMANDS: dict[str, Demand] = {
         lambda stretch, cost: int((stretch.log_p > -np.inf).sum()),
     ),
 }
-"""All samplers; a random walk takes a start of the stored draws for each chain."""
+"""All samplers; a random walk needs one stored draw for each chain, to start at."""

@@ -1,12 +1,13 @@
-"""What must be known to read the table, in sentences: sizes, costs, what is unknown and why."""
+"""The notes under the table: sizes, costs, what is unknown and why."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from quasir.compare.comparison import Comparison, Row
+from quasir.compare.comparison import Comparison
 from quasir.compare.measures import BLEU
+from quasir.compare.rows import Row
 from quasir.estimation.quantities import Moment
 
 __all__ = ["notes_of"]
@@ -18,23 +19,24 @@ def notes_of(found: Comparison) -> list[str]:
 
 
 def _sizes(found: Comparison) -> Iterator[str]:
-    small = [share for share in found.shares if (share.n, share.runs) != (found.n, found.runs)]
-    for share in small:
-        rate = f"{share.cost.rate:.4g}"
-        if share.n:
+    asked = found.n, found.runs
+    small = [one for one in found.stretches if (one.n, one.runs) != asked]
+    for one in small:
+        rate = f"{one.cost.rate:.4g}"
+        if one.n:
             yield (
-                f"At {rate}: {_runs(share.runs)} of {share.n:,} samples, not {found.runs} of "
-                f"{found.n:,}: each takes {share.length:,} draws."
+                f"At {rate}: {_runs(one.runs)} of {one.n:,} samples, not {found.runs} of "
+                f"{found.n:,}: each run takes {one.length:,} draws."
             )
         else:
             yield (
-                f"At {rate}: nothing, since {share.length:,} draws give no sample to one of the "
-                "samplers (a chain's burn-in alone may be as long)."
+                f"At {rate}: nothing, since one of the samplers gets no sample from {one.length:,} "
+                "draws (a chain's burn-in alone may be as long)."
             )
     if small:
         yield (
-            f"The pool has {found.pool:,} draws; all that was asked for takes about "
-            f"{max(share.wanted for share in small):,} (`quasir draw RUN --draws ...`)."
+            f"The pool has {found.pool_size:,} draws; all that was asked for needs about "
+            f"{max(one.wanted for one in small):,} (`quasir draw RUN --draws ...`)."
         )
     if len({row.n for row in found.rows}) > 1:
         yield (
@@ -42,20 +44,20 @@ def _sizes(found: Comparison) -> Iterator[str]:
             "same n."
         )
     yield (
-        "Mean ± standard deviation over the runs. The samplers at one rate share the draws of a "
-        "run, and its runs share none; each rate has the whole pool. The proposal's row is of the "
-        "first n draws of each of the first rate's runs."
+        "Mean ± standard deviation over the runs. Each rate uses the whole pool. At one rate, all "
+        "samplers use the same draws in a run, and no two runs share a draw. The proposal's row "
+        "is measured on the first n draws of each run at the first rate."
     )
 
 
 def _columns(found: Comparison) -> Iterator[str]:
     yield (
-        "AR is the rate asked for; draws/sample is what a sample did cost, with burn-in and the "
-        "wait for a draw with P(x) > 0 that a chain can start at."
+        "AR is the rate asked for; draws/sample is the true cost of a sample, including burn-in "
+        "and the wait for a draw with P(x) > 0 that a chain can start at."
     )
     yield from _waits(found)
     if any(name in found.boolean for name in found.wanted):
-        yield "In brackets behind a feature: the mean that the recipe wants."
+        yield "In brackets after a feature: the mean that the recipe wants."
     if found.no_ppl:
         yield f"PPL is not given: {found.no_ppl}."
     else:
@@ -72,13 +74,13 @@ def _columns(found: Comparison) -> Iterator[str]:
     ]
     if partial:
         yield (
-            f"Moments of {_names(partial)} that are left out are of features too dear to compute "
-            "where P(x) = 0."
+            f"Some moments of {_names(partial)} are missing: their features are expensive and "
+            "were not computed where P(x) = 0."
         )
     if any(row.cells["self_bleu"].known for row in found.rows):
         yield f"Self-BLEU-{BLEU} is over words, in per cent."
     else:
-        yield f"Self-BLEU-{BLEU} is not given: it is of texts, two or more."
+        yield f"Self-BLEU-{BLEU} is not given: it needs two or more texts."
 
 
 def _waits(found: Comparison) -> Iterator[str]:
@@ -87,9 +89,9 @@ def _waits(found: Comparison) -> Iterator[str]:
         chains = {row.cost.steps: row.cost.chain for row in reset}
         lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
         yield (
-            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset pays for "
-            f"its wait with steps, to cost no more than other samplers: it has {lengths} proposals "
-            "a sample."
+            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset has fewer "
+            "steps, so that with its wait it costs no more than other samplers: it has "
+            f"{lengths} proposals a sample."
         )
 
 
@@ -97,15 +99,15 @@ def _unknown(found: Comparison) -> Iterator[str]:
     rows = [row for row in found.rows if not row.cells["tvd"].values]
     if rows:
         yield (
-            f"TVD and KL of {_names(rows)} are unknown: the law of their samples tends to p as "
-            "chains, or a pool, grow, but can be neither scored nor compared with p "
-            "(appendix F). QRS estimates its own."
+            f"TVD and KL of {_names(rows)} are unknown: the law of their samples tends to p with "
+            "longer chains, or more draws to resample, but can be neither scored nor compared "
+            "with p (appendix F). QRS estimates its own."
         )
     unseen = [row for row in found.rows if row.cells["tvd"].unseen]
     if unseen:
         yield (
             f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
-            "those draws; they are at most this, by the largest of the runs' 95 % bounds."
+            "those draws; the table shows the largest of the runs' 95 % bounds."
         )
     certain = [row for row in found.rows if row.cells["tvd"].certain]
     if certain:

@@ -1,6 +1,6 @@
-"""How far importance-sampling estimates spread over runs, beside the errors that one run claims.
+"""The spread of importance-sampling estimates over runs, and the errors that each run claims.
 
-`tab:is-variance` of the paper: the pool is cut into ten, and each tenth estimates Z, AR, TVD, KL
+`tab:is-variance` of the paper: the pool is cut into ten parts, and each estimates Z, AR, TVD, KL
 and the moments at the same five betas.
 """
 
@@ -23,19 +23,19 @@ from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import Key, Moment
 
-__all__ = ["BETAS", "RUNS", "Spread", "Variance", "betas_of", "variance"]
+__all__ = ["ABOVE", "BETAS", "Variance", "betas_of", "variance"]
 
 RUNS, BETAS = 10, 5
 """As many as in the paper."""
 LABELS: dict[Key, Key] = {"acceptance_rate": "AR", "tvd": "TVD", "kl": "KL"}
-"""Quantities of the paper's table, and what it calls them."""
+"""Quantities of the paper's table, and their names there."""
 ABOVE = 20
-"""Draws of each run above the largest beta: below, a certificate doubts its TVD and KL."""
+"""Draws of each run above the largest beta; with fewer, a certificate doubts its TVD and KL."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """One quantity at one beta, over the runs; `cell` has values and claimed errors."""
+    """One quantity at one beta, over the runs; `cell` holds values and claimed errors."""
 
     log_beta: float
     quantity: Key
@@ -89,7 +89,7 @@ class Variance:
         return f"# {title}\n\n{markdown(table)}\n\n{listed(self.notes())}\n"
 
     def notes(self) -> list[str]:
-        """Return what must be known to read the table."""
+        """Return the notes under the table."""
         share = 1 / math.sqrt(2 * (self.runs - 1))
         notes = [
             f"{self.runs} runs of {self.draws:,} draws each, disjoint parts of the pool. sd over "
@@ -128,8 +128,8 @@ def variance(pool: Draws, runs: int = RUNS, log_betas: Sequence[float] | None = 
     length = len(pool) // runs
     if runs < 2 or not length:
         raise InputError(
-            f"{len(pool):,} draws cannot be parted into {runs} runs whose spread could be "
-            "measured: draw more."
+            f"{len(pool):,} draws cannot be parted into {runs} runs, and a spread needs at "
+            "least two runs: draw more."
         )
     levels = betas_of(pool, runs) if log_betas is None else np.asarray(log_betas, np.float64)
     parts = [pool.take(np.arange(run * length, (run + 1) * length)) for run in range(runs)]
@@ -145,20 +145,21 @@ def variance(pool: Draws, runs: int = RUNS, log_betas: Sequence[float] | None = 
 
 
 def betas_of(pool: Draws, runs: int) -> Array:
-    """Return five log betas: from where AR begins to fall to where few draws of a run are above."""
+    """Return five log betas: from where AR begins to fall to where few draws of a run lie above."""
     bare = Draws(log_p=pool.log_p, log_q=pool.log_q, log_u=pool.log_u)
     first = float(tradeoff(bare).log_betas[0])
     ratios = np.sort(pool.log_ratio)
     ratios = ratios[ratios > -np.inf]
     for above in (ABOVE * runs, runs, 1):
         top = ratios[-min(above, len(ratios))] if len(ratios) else first
-        # Above the next lower ratio lie so many draws; where it is too low, below the top itself.
+        # The largest beta is the next lower ratio, so that `above` draws lie above it; where
+        # there is none above the first beta, it is a level below the top.
         lower = ratios[(ratios < top) & (ratios > first)]
         if len(lower):
             return np.linspace(first, lower[-1], BETAS)
         if top > first:
             return np.linspace(first, top, BETAS + 1)[:-1]
-    # All ratios are equal: every p_beta is p, and beta moves AR alone.
+    # All ratios are equal: every p_beta is p, and beta changes AR alone.
     return np.linspace(first, first + (BETAS - 1) * math.log(2), BETAS)
 
 

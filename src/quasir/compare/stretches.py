@@ -1,4 +1,4 @@
-"""Which draws of the pool are whose: at each rate, a stretch for each run."""
+"""The stretches of the pool: at each rate, consecutive draws for each run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from quasir.compare.methods import DEMANDS, Cost, Demand
 from quasir.draws.draws import Draws
 
-__all__ = ["FEWEST", "FEWEST_RUNS", "Share", "plan"]
+__all__ = ["FEWEST", "FEWEST_RUNS", "Stretches", "stretches_for"]
 
 FEWEST = 10
-"""Samples below which runs are given up rather than made smaller still."""
+"""A run should have so many samples: rather than fewer samples, there are then fewer runs."""
 FEWEST_RUNS = 5
-"""Runs below which samples are given up first: a standard deviation over fewer says little."""
+"""Rather than fewer runs than this, there are fewer samples: a standard deviation needs runs."""
 
 
-@dataclass(frozen=True)
-class Share:
+@dataclass(frozen=True, kw_only=True)
+class Stretches:
     """The stretches of one rate: `runs` of them, each of `length` draws, one after another.
 
     Attributes
@@ -27,10 +27,9 @@ class Share:
     cost : Cost
     length, runs : int
     n : int
-        Samples in a run, the same for every sampler at this rate; 0 where there are too few
-        draws for any.
+        Samples of a run, the same for every sampler at this rate; 0 where the draws are too few.
     wanted : int
-        Draws that all samples and runs asked for would take.
+        Draws needed for all the samples and runs that were asked for.
     """
 
     cost: Cost
@@ -40,20 +39,20 @@ class Share:
     wanted: int
 
     def places(self, run: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-        """Return where the draws of a run stand in the pool."""
+        """Return the indices in the pool of a run's draws."""
         return np.arange(run * self.length, (run + 1) * self.length)
 
 
-def plan(
-    pool: Draws, costs: Sequence[Cost], names: Sequence[str], n: int, runs: int
-) -> list[Share]:
+def stretches_for(
+    pool: Draws, costs: Sequence[Cost], names: Sequence[str], *, n: int, runs: int
+) -> list[Stretches]:
     """Cut a pool into stretches for each rate; those of one rate do not overlap.
 
     Parameters
     ----------
     pool : Draws
     costs : sequence of Cost
-        One for each rate, and each has the whole pool.
+        One for each rate; each rate uses the whole pool.
     names : sequence of str
         The samplers.
     n, runs : int
@@ -64,8 +63,8 @@ def plan(
     --------
     >>> draws = Draws.from_arrays(log_p=np.zeros(1000), log_q=np.zeros(1000))
     >>> for n in (10, 15, 50):
-    ...     [share] = plan(draws, [Cost(10)], ["qrs"], n, 8)
-    ...     print(share.n, share.runs, share.length)
+    ...     [found] = stretches_for(draws, [Cost(10)], ["qrs"], n=n, runs=8)
+    ...     print(found.n, found.runs, found.length)
     10 8 100
     15 6 150
     20 5 200
@@ -73,18 +72,28 @@ def plan(
     pool = replace(pool, items=None, features={}, log_base=None)
     possible = float((pool.log_p > -np.inf).mean())
     demands = [DEMANDS[name] for name in names]
-    return [_share(pool, cost, demands, possible, n, runs) for cost in costs]
+    return [
+        _at(cost, pool=pool, demands=demands, possible=possible, n=n, runs=runs) for cost in costs
+    ]
 
 
-def _share(
-    pool: Draws, cost: Cost, demands: Sequence[Demand], possible: float, n: int, runs: int
-) -> Share:
+def _at(
+    cost: Cost,
+    *,
+    pool: Draws,
+    demands: Sequence[Demand],
+    possible: float,
+    n: int,
+    runs: int,
+) -> Stretches:
+    """Return the stretches of one rate."""
     need = max([n, *(demand.need(n, cost, possible) for demand in demands)])
     most = max(min(runs, len(pool) // need), min(runs, FEWEST_RUNS))
     for tried in range(most, 0, -1):
-        share = Share(cost, min(need, len(pool) // tried), tried, 0, runs * need)
-        stretches = [pool.take(share.places(run)) for run in range(tried)]
-        found = min([n, share.length, *(d.most(s, cost) for d in demands for s in stretches)])
-        if found >= min(n, FEWEST):
+        length = min(need, len(pool) // tried)
+        found = Stretches(cost=cost, length=length, runs=tried, n=0, wanted=runs * need)
+        parts = [pool.take(found.places(run)) for run in range(tried)]
+        size = min([n, length, *(d.most(part, cost) for d in demands for part in parts)])
+        if size >= min(n, FEWEST):
             break
-    return replace(share, n=found)
+    return replace(found, n=size)

@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quasir.compare.cells import NONE
-from quasir.compare.comparison import Comparison, Row
+from quasir.compare.comparison import Comparison
 from quasir.compare.measures import BLEU
 from quasir.compare.notes import notes_of
+from quasir.compare.rows import Row
 from quasir.estimation.quantities import Key, Moment
 
 __all__ = ["WIDTH", "as_csv", "listed", "markdown", "samplers_markdown"]
 
 WIDTH = 100
-"""Columns that a table takes at most, unless one of its own is wider."""
+"""Characters in a line of a table, at most; a single wide column may exceed it."""
 
 
 def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
-    """Return the table of samplers, and what must be known to read it, as Markdown."""
+    """Return the table of samplers and its notes, as Markdown."""
     columns: dict[str, list[str]] = {
         "Method": [f"{row.method}{' !' * any(row.doubts)}" for row in found.rows],
         "AR": [f"{row.cost.rate:.4g}" for row in found.rows],
@@ -36,7 +37,7 @@ def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
     columns[f"Self-BLEU-{BLEU}"] = _texts(found.rows, "self_bleu", 100)
     columns["% unique"] = _texts(found.rows, "unique", 100)
     columns["TVD"], columns["KL"] = _texts(found.rows, "tvd"), _texts(found.rows, "kl")
-    # A quantity that no row has is told of in the notes.
+    # The notes explain a quantity that no row has.
     columns = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
     table, notes = markdown(columns, 2, width), listed(notes_of(found), width)
     return f"# {title}\n\n{table}\n\n{notes}\n"
@@ -47,14 +48,14 @@ def _texts(rows: list[Row], key: Key, scale: float = 1.0) -> list[str]:
 
 
 def markdown(columns: Mapping[str, Sequence[str]], keys: int = 1, width: int = WIDTH) -> str:
-    """Return columns as Markdown; too wide, as several tables that all begin with the first.
+    """Return columns as Markdown: one table, or several where one would be too wide.
 
     Parameters
     ----------
     columns : mapping
         Heading -> cells.
     keys : int
-        How many columns every table begins with.
+        How many of the first columns each table repeats.
     width : int
 
     Examples
@@ -71,14 +72,14 @@ def markdown(columns: Mapping[str, Sequence[str]], keys: int = 1, width: int = W
     safe = {_safe(name): [_safe(cell) for cell in cells] for name, cells in columns.items()}
     wide = {name: max(map(len, [name, *cells])) for name, cells in safe.items()}
     tables = _parted(wide, keys, width)
-    # As many tables as that takes, but of about one width.
+    # Keep that number of tables, but make their widths about equal.
     while len(evener := _parted(wide, keys, width - 1)) == len(tables) and width > 1:
         tables, width = evener, width - 1
     return "\n\n".join(_table({name: safe[name] for name in table}, wide) for table in tables)
 
 
 def _parted(wide: Mapping[str, int], keys: int, width: int) -> list[list[str]]:
-    """Part columns into tables of at most a width, but of one column beside the keys at least."""
+    """Part columns into tables of at most this width, each with a column besides the keys."""
     first, rest = list(wide)[:keys], list(wide)[keys:]
     begun = sum(wide[name] + 3 for name in first) + 1
     tables, used = [list(first)], begun
@@ -102,7 +103,7 @@ def _table(columns: Mapping[str, Sequence[str]], wide: Mapping[str, int]) -> str
 
 
 def _safe(text: str) -> str:
-    """Return text that a cell can hold: a name of a user's may have a bar or a line's end."""
+    """Return text that a cell can hold: a user's name may contain a bar or a line break."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -115,7 +116,7 @@ def listed(notes: Sequence[str], width: int = WIDTH) -> str:
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV, the columns being those of all rows; None is left empty.
+    """Return rows as CSV with the columns of all rows; None gives an empty field.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""How many of the base's tokens an item is, from the store and without a model.
+"""The number of the base's tokens in each item, from the store and without a model.
 
 Perplexity is a mean over the tokens that the base scored. The store has the token ids that the
-proposal drew: where proposal and base are of one model, or of one tokenizer, those are the base's.
+proposal drew; these are also the base's tokens where both have the same model or tokenizer.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from quasir.errors import InputError
 from quasir.metrics.text_codes import texts_of
 from quasir.recipes.schema import Recipe, Source
 
-__all__ = ["Counter", "no_counter", "token_counter"]
+__all__ = ["Counter", "token_counter"]
 
 Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
+"""Returns the number of tokens of each item."""
 
 
 def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, str]:
-    """Return what counts the base's tokens in items of a run, or None and why there is none.
+    """Return a counter of the base's tokens, or None and the reason why there is none.
 
-    The end token counts as one, and a text as long as ``max_tokens`` was cut and has none, as in
-    `quasir.metrics.perplexity`. Only where the proposal is of another model than the base are
-    tokenizers loaded, to see whether they are the same, and if not, to encode the texts anew.
+    The end token counts as one; a text of ``max_tokens`` tokens was cut and has no end token, as in
+    `quasir.metrics.perplexity`. Tokenizers are loaded only where the proposal has another model
+    than the base: to see whether they are the same, and if not, to encode the texts again.
     """
     if recipe is None:
-        return no_counter("the run has no recipe that names its base")
+        return _no_counter("the run has no recipe that names its base")
     name = recipe.base.model
     if name is None or not isinstance(items, TokenTexts):
-        return no_counter("the base is no language model, and has no tokens")
+        return _no_counter("the base is no language model, and has no tokens")
     limit = recipe.max_tokens
 
     def stored(texts: Items) -> NDArray[np.int64]:
@@ -52,17 +53,17 @@ def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, 
         if all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
             return stored, ""
     except InputError as error:
-        return no_counter(f"the proposal may have other tokens than the base, and {error}")
+        return _no_counter(f"the proposal may have other tokens than the base, and {error}")
     return _encoded(tokenizer, limit), ""
 
 
-def no_counter(why: str) -> tuple[None, str]:
-    """Return no counter, and why."""
+def _no_counter(why: str) -> tuple[None, str]:
+    """Return no counter, and the reason."""
     return None, why
 
 
 def _encoded(tokenizer: Any, limit: int) -> Counter:
-    """Return a counter that encodes texts as the base does which scores another's texts."""
+    """Return a counter that encodes texts as the base does to score them."""
 
     def count(texts: Items) -> NDArray[np.int64]:
         encoded = tokenizer(texts_of(texts), add_special_tokens=False).input_ids
@@ -73,7 +74,7 @@ def _encoded(tokenizer: Any, limit: int) -> Counter:
 
 
 def _models(source: Source, base: str) -> set[str]:
-    """Return the models whose tokens a proposal's items are."""
+    """Return the names of the models whose tokens the proposal draws."""
     if source.mixture is not None:
         return set().union(*(_models(part, base) for part in source.mixture))
     if source.round_trip is not None:

@@ -1,4 +1,4 @@
-"""Random walks for the comparison: all runs of a rate go through the models side by side."""
+"""Random walks for the comparison: the models compute all runs of a rate in one batch."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ __all__ = ["Walks", "editor_for"]
 
 
 class Walks:
-    """Runs `RWMH` from stored draws, and measures what it gives.
+    """Runs `RWMH` from stored draws, and measures its samples.
 
     Parameters
     ----------
     target : Product
-        On a language model as base.
+        With a language model as base.
     proposal : Proposal
-        Whose draws the chains start at.
+        The proposal of the stored draws that the chains start at.
     editor : Editor
     max_tokens : int
-        Of a text, as the editor counts them.
+        Longest text, in the editor's tokens.
 
     Notes
     -----
-    Runs are independent, and so are chains of one call with generators of their own: run k is
-    chain k, or, where each sample has a chain, the chains k, k + runs, ... A network is asked about
-    all of them at once. The chains of run k start at draws of its own stretch of the pool, the
-    first with P(x) > 0; where tokenizers differ, some of these cannot be kept as the editor's
-    tokens, and are passed over.
+    Runs are independent: each chain of one call has its own generator. Run k is chain k or, where
+    each sample has its own chain, the chains k, k + runs, ... The networks score all of them at
+    once. The chains of run k start at the first draws with P(x) > 0 of its own stretch of the
+    pool. Where tokenizers differ, a draw that the editor's tokens cannot express is skipped.
     """
 
     def __init__(
@@ -57,6 +56,7 @@ class Walks:
 
     def __call__(
         self,
+        *,
         name: str,
         cost: Cost,
         n: int,
@@ -64,7 +64,7 @@ class Walks:
         stretches: list[Draws],
         report: Report,
     ) -> tuple[int, list[Measured]]:
-        """Return how many samples each run has, and what was measured on them."""
+        """Return how many samples each run gave, and what was measured on them."""
         runs, reset = len(stretches), name == "rwmh-reset"
         sampler = RWMH(
             self.target,
@@ -81,7 +81,7 @@ class Walks:
         fewest = min(map(len, places))
         if not fewest:
             raise InputError(
-                f"{name} has no start: no text of a stretch with P(x) > 0 still has it as at most "
+                f"{name} has no start: in some run, no text keeps P(x) > 0 when written as at most "
                 f"{self.max_tokens} tokens of the editor. Name another --editor, or draw more."
             )
         n = min(n, fewest) if reset else n
@@ -101,20 +101,20 @@ class Walks:
                 measure(
                     items,
                     columns,
-                    drawn + chain.steps / runs,
-                    perplexity(items, self.target.base),
+                    proposals=drawn + chain.steps / runs,
+                    ppl=perplexity(items, self.target.base),
                     doubts=chain.doubts,
                 )
             )
         return n, measured
 
     def _as_texts(self, stretch: Draws) -> Draws:
-        """Return draws whose texts know the tokenizer of their ids."""
+        """Return the draws with texts that hold their tokenizer."""
         return replace(stretch, items=_texts(stretch.items, self.proposal))
 
 
 def _starts(sampler: RWMH, stretch: Draws, wanted: int) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """Return where the first draws stand that a chain can start at."""
+    """Return the indices of the first draws that a chain can start at."""
     possible = np.flatnonzero(stretch.log_p > -np.inf)
     found: list[int] = []
     while len(possible) and len(found) < wanted:
@@ -125,7 +125,7 @@ def _starts(sampler: RWMH, stretch: Draws, wanted: int) -> np.ndarray[Any, np.dt
 
 
 def _texts(items: Items, proposal: Any) -> Items:
-    """Return stored texts with the tokenizer that their ids are of, or as plain strings."""
+    """Return stored texts with the tokenizer of their ids, or as plain strings."""
     if not isinstance(items, TokenTexts):
         return items
     from quasir.text import Texts
@@ -139,9 +139,10 @@ def _texts(items: Items, proposal: Any) -> Items:
 
 
 def editor_for(masked: MaskedLM, base: object) -> tuple[MaskedLM, bool]:
-    """Return a masked model as the editor of a base's texts, and whether of its own token ids.
+    """Return a masked model as the editor of a base's texts, and whether both share their tokens.
 
-    Where their tokens differ, the chain is over the masked model's, and the base scores the text.
+    Where the tokens differ, the chain is over the masked model's tokens, and the base scores the
+    text.
     """
     from quasir.text import MaskedLM
 

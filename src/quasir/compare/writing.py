@@ -18,7 +18,7 @@ __all__ = ["as_json", "write_comparison"]
 def write_comparison(
     folder: Path, name: str, found: Comparison, spread: Variance
 ) -> dict[str, Path]:
-    """Write ``samplers`` and ``is_variance`` into a folder; return what was written."""
+    """Write ``samplers`` and ``is_variance`` into a folder; return the files by name."""
     folder.mkdir(exist_ok=True)
     titles = f"Samplers at equal cost: {name}", f"Spread of the estimates: {name}"
     texts = {
@@ -38,18 +38,18 @@ def write_comparison(
 
 
 def as_json(found: Comparison, spread: Variance) -> dict[str, Any]:
-    """Return a comparison as JSON has it; what is not finite is null."""
+    """Return a comparison as a JSON-ready dictionary; a number that is not finite is None."""
     return {
-        "pool": found.pool,
+        "pool": found.pool_size,
         "asked": {"n": found.n, "runs": found.runs},
         "stretches": [
             {
-                "rate": share.cost.rate,
-                "length": share.length,
-                "runs": share.runs,
-                "n": share.n,
+                "rate": one.cost.rate,
+                "length": one.length,
+                "runs": one.runs,
+                "n": one.n,
             }
-            for share in found.shares
+            for one in found.stretches
         ],
         "rows": [
             row.to_dict() | {"doubts": [list(doubts) for doubts in row.doubts]}

@@ -1,1 +1,1 @@
-"""From a wish to the target that meets it."""
+"""Constraints: from wished moments to the target that has them."""

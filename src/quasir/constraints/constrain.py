@@ -1,4 +1,4 @@
-"""From a wish to the target that meets it and stays closest to the base in KL (section 3.2)."""
+"""From wished moments to the target that has them and is closest to the base (section 3.2)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Constrained(Product):
     Attributes
     ----------
     wishes : dict
-        Feature name -> the moment asked for.
+        Feature name -> the wished moment.
     coefficients : dict
-        Feature name -> lambda, for the distributional ones; pointwise ones have none.
+        Feature name -> the fitted lambda; a pointwise feature has none.
     achieved : dict of Estimate
-        The moments of p. The value is that on the fitting draws; the standard error is what
-        their finite number leaves in the true moment of p.
+        The moments of p. The value is the moment on the fitting draws; the standard error is the
+        uncertainty of the true moment of p, because those draws are finitely many.
     ess : float
-        Effective number of draws behind the coefficients.
+        Effective number of draws that the coefficients were fitted on.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Constrained(Product):
         self.coefficients = {
             factor.feature.name: factor.coefficient
             for factor in factors
-            if isinstance(factor, Tilt)
+            if isinstance(factor, Tilt) and factor.feature.name in wishes
         }
 
     def check(
@@ -75,7 +75,7 @@ class Constrained(Product):
         own = derived_seed(root_seed(seed), Purpose.CHECK)
         draws = draw(self, proposal or self.base, n, seed=own, progress=progress)
         curve = tradeoff(draws)
-        # At the largest ratio nothing is cut off: p_beta is p, on these draws.
+        # At the largest ratio no ratio is cut: p_beta is p, on these draws.
         moments = curve.at(log_beta=float(draws.log_ratio.max())).moments
         return {name: moments[name] for name in self.wishes}
 
@@ -100,30 +100,30 @@ def constrain(
 ) -> Constrained:
     """Return the target that has the wished moments and is closest to the base in KL.
 
-    A boolean feature asked at 0 or 1 is pointwise: it holds for every item, whatever else is
-    asked. The others are distributional: p(x) ~ a(x) exp(lambda . phi(x)) on what is left, with
-    lambda from n draws by the convex dual.
+    A boolean feature with the wish 0 or 1 is pointwise: it holds for no item or for every item. The
+    others are distributional: p(x) ~ a(x) exp(lambda . phi(x)) on the items that remain. The
+    convex dual gives lambda from n draws.
 
     Parameters
     ----------
-    base : object with ``log_prob`` and ``sample``
-        a(x).
+    base : object with ``log_prob`` and ``sample``, or a Product on one
+        a(x), or a(x) b(x) with factors that are given: the target then keeps these factors, and
+        lambda is fitted so that the wishes are met together with them.
     wishes : mapping
         Feature -> the mean that it should have.
     n, seed : int
         Draws to fit on, from the base, or from `proposal`. They are independent of the draws that
-        `draw` makes with the same seed, so that what is fitted and what certifies it do not share
-        any.
+        `draw` makes with the same seed, so no draw is used both to fit and to certify.
     proposal : Proposal, optional
-        Where the base meets the wishes too rarely: another model to draw from, weighted by a/q.
+        Another model to draw from, weighted by a/q, if the base meets the wishes too rarely.
     draws : Draws, optional
-        Draws at hand instead, with items, or with a column for each feature.
+        Existing draws to fit on instead, with items, or with a column for each feature.
     progress : bool or callable
 
     Raises
     ------
     InfeasibleError
-        Where the wishes cannot be met, contradict each other, or have too few draws behind them.
+        If the wishes cannot be met, contradict each other, or are supported by too few draws.
 
     Examples
     --------
@@ -136,52 +136,92 @@ def constrain(
     (array([0.]), np.float64(0.5))
     """
     wanted = _checked(wishes)
-    draws, columns = _fitting_draws(base, wanted, n, seed, proposal, draws, progress)
-    log_weight = _log_weights(base, draws)
-    possible = log_weight > -np.inf
-    factors: list[Factor] = []
-    watched: list[Feature] = []
-    achieved: dict[str, Estimate] = {}
-    tilted: list[Feature] = []
-    for feature, wish in wanted.items():
-        column = columns[feature.name]
-        if column.dtype == bool and wish in (0.0, 1.0):
-            asked = column if wish == 1.0 else ~column
-            must_fire(feature, wish, asked)
-            possible &= asked
-            factors.append(Pointwise(feature if wish == 1.0 else ~feature))
-            if wish == 0.0:
-                watched.append(feature)
-            achieved[feature.name] = Estimate(wish, 0.0, wish, wish)
-        else:
-            tilted.append(feature)
+    given = base if isinstance(base, Product) else Product(base)
+    _refuse_both(wanted, given)
+    draws, columns = _fitting_draws(given, wanted, n, seed, proposal, draws, progress)
+    log_weight = _log_weights(given, draws)
+    pointwise = [
+        feature for feature in wanted if _is_pointwise(columns[feature.name], wanted[feature])
+    ]
+    tilted = [feature for feature in wanted if feature not in pointwise]
+    possible = (log_weight > -np.inf) & _all_met(pointwise, wanted, columns, len(draws))
     if not possible.any():
-        names = ", ".join(repr(f.name) for f in wanted if f not in tilted)
+        names = ", ".join(repr(feature.name) for feature in pointwise)
         raise InfeasibleError(
             f"{names} hold together for none of {len(draws):,} draws: they may contradict each "
             "other, or need draws from a proposal that meets them more often (proposal=...)."
         )
-    phi = (
-        np.column_stack([columns[f.name][possible] for f in tilted]).astype(np.float64)
-        if (tilted)
-        else np.empty((int(possible.sum()), 0))
+    tilts, tilted_moments, ess = _tilts(
+        tilted,
+        wanted,
+        {name: column[possible] for name, column in columns.items()},
+        log_weight[possible],
+        len(draws),
     )
-    mu = np.array([wanted[f] for f in tilted])
+    exact = {
+        feature.name: Estimate(wanted[feature], 0.0, wanted[feature], wanted[feature])
+        for feature in pointwise
+    }
+    achieved = exact | tilted_moments
+    return Constrained(
+        given.base,
+        factors=[
+            *given.factors,
+            *(Pointwise(feature if wanted[feature] == 1.0 else ~feature) for feature in pointwise),
+            *tilts,
+        ],
+        watched=[*given.watched, *(f for f in pointwise if wanted[f] == 0.0)],
+        wishes={feature.name: wish for feature, wish in wanted.items()},
+        achieved={feature.name: achieved[feature.name] for feature in wanted},
+        ess=ess,
+    )
+
+
+def _is_pointwise(column: NDArray[Any], wish: float) -> bool:
+    return column.dtype == bool and wish in (0.0, 1.0)
+
+
+def _all_met(
+    pointwise: list[Feature],
+    wanted: dict[Feature, float],
+    columns: dict[str, NDArray[Any]],
+    n: int,
+) -> NDArray[np.bool_]:
+    """Return which of n draws meet every pointwise wish; each wish must be met by some draw."""
+    met = np.ones(n, dtype=bool)
+    for feature in pointwise:
+        column = columns[feature.name]
+        asked = column if wanted[feature] == 1.0 else ~column
+        must_fire(feature, wanted[feature], asked)
+        met &= asked
+    return met
+
+
+def _tilts(
+    tilted: list[Feature],
+    wanted: dict[Feature, float],
+    columns: dict[str, NDArray[Any]],
+    log_weight: Array,
+    n: int,
+) -> tuple[list[Tilt], dict[str, Estimate], float]:
+    """Fit lambda on the possible draws, out of n; return the tilts, their moments, and the ESS."""
+    phi = np.empty((len(log_weight), len(tilted)))
+    mu = np.array([wanted[feature] for feature in tilted])
     for j, feature in enumerate(tilted):
-        must_be_inside(feature, mu[j], phi[:, j], columns[feature.name].dtype == bool, len(draws))
-    coefficients, weight = _solved(tilted, phi, log_weight[possible], mu)
+        column = columns[feature.name]
+        phi[:, j] = column
+        must_be_inside(feature, mu[j], phi[:, j], column.dtype == bool, n)
+    coefficients, weight = _solved(tilted, phi, log_weight, mu)
     ess = 1.0 / float((weight**2).sum())
     if tilted:  # a pointwise wish has nothing to fit
-        must_be_enough(ess, len(draws))
+        must_be_enough(ess, n)
+    moments = {}
     for j, feature in enumerate(tilted):
-        factors.append(Tilt(feature, float(coefficients[j])))
         mean = weight @ phi[:, j]
         se = math.sqrt(float((weight**2) @ (phi[:, j] - mean) ** 2))
-        achieved[feature.name] = Estimate(mean, se, mean - Z95 * se, mean + Z95 * se)
-    by_name = {feature.name: wish for feature, wish in wanted.items()}
-    return Constrained(
-        base, factors, watched, by_name, {name: achieved[name] for name in by_name}, ess
-    )
+        moments[feature.name] = Estimate(mean, se, mean - Z95 * se, mean + Z95 * se)
+    tilts = [Tilt(feature, float(c)) for feature, c in zip(tilted, coefficients, strict=True)]
+    return tilts, moments, ess
 
 
 def _checked(wishes: Mapping[Feature, float]) -> dict[Feature, float]:
@@ -201,8 +241,19 @@ def _checked(wishes: Mapping[Feature, float]) -> dict[Feature, float]:
     return wanted
 
 
+def _refuse_both(wanted: dict[Feature, float], given: Product) -> None:
+    """Refuse a wish for a feature that has a factor already: one of them would not hold."""
+    names = {factor.feature.name for factor in given.factors}
+    for feature in wanted:
+        if feature.name in names:
+            raise InputError(
+                f"{feature.name!r} is wished for, and is a factor of the base already: give the "
+                "tilt or the wish, not both."
+            )
+
+
 def _fitting_draws(
-    base: Any,
+    given: Product,
     wanted: dict[Feature, float],
     n: int,
     seed: Seed,
@@ -214,9 +265,10 @@ def _fitting_draws(
     if draws is not None and proposal is not None:
         raise InputError("give draws or a proposal to draw from, not both.")
     if draws is None:
-        watching = Product(base, watched=list(wanted))
+        factors = [factor.feature for factor in given.factors]
+        watching = Product(given.base, watched=[*factors, *wanted])
         own = derived_seed(root_seed(seed), Purpose.FIT)
-        draws = draw(watching, proposal or base, n, seed=own, progress=progress)
+        draws = draw(watching, proposal or given.base, n, seed=own, progress=progress)
     columns: dict[str, NDArray[Any]] = {}
     for feature in wanted:
         if feature.name in draws.features:
@@ -230,16 +282,23 @@ def _fitting_draws(
     return draws, columns
 
 
-def _log_weights(base: Any, draws: Draws) -> Array:
-    """Return log a(x)/q(x)."""
-    log_base = draws.log_base
+def _log_weights(given: Product, draws: Draws) -> Array:
+    """Return log a(x) b(x)/q(x), with the factors b that are given."""
+    log_base, base = draws.log_base, given.base
     if log_base is None or np.isnan(log_base).any():
         if draws.items is None:
             raise InputError(
                 "the draws have neither log_base nor items to score: log a(x) is needed for each."
             )
         log_base = np.asarray(base.log_prob(draws.items), dtype=np.float64)
-    return log_base - draws.log_q
+    log_b = np.zeros(len(draws))
+    for factor in given.factors:
+        name = factor.feature.name
+        if name not in draws.features and draws.items is None:
+            raise InputError(f"the draws have neither items nor a column for feature {name!r}.")
+        known = draws.features.get(name)
+        log_b += factor.log_factor(factor.feature(draws.items) if known is None else known)
+    return log_base - draws.log_q + log_b
 
 
 def _solved(tilted: list[Feature], phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array]:

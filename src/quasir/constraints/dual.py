@@ -15,19 +15,19 @@ import numpy as np
 
 from quasir.core.types import Array
 
-__all__ = ["MOMENT_ERROR", "separating_direction", "solve"]
+__all__ = ["separating_direction", "solve"]
 
 MOMENT_ERROR = 1e-8
-"""How far the moments on the draws may be from those asked for, in units of the feature."""
+"""Largest error of the moments on the draws, in units of the feature."""
 STEPS = 100
 FAR = 200.0
 """A tilt of e^200 for one standard deviation means that the minimum is at infinity."""
 SUSPECT = 6.0
-"""From a tilt of e^6 on, the moments may be on the edge of the hull and met in the limit only."""
+"""Above a tilt of e^6, the moments may be on the edge of the hull, and met only in the limit."""
 
 
 def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | None:
-    """Return lambda and the normalised weights of the tilted draws, or None without a minimum.
+    """Return lambda and the normalised weights of the tilted draws, or None if no minimum exists.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | Non
     log_weight : array (n,)
         Log weights of the draws under the base.
     mu : array (k,)
-        The means asked for.
+        The wished means.
     """
     weight = _normalised(log_weight)
     scale = np.sqrt(weight @ (phi - weight @ phi) ** 2)
@@ -56,7 +56,7 @@ def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | Non
         if np.abs(gradient).max() <= enough:
             break
         hessian = (a * weight[:, None]).T @ a - np.outer(gradient, gradient)
-        # Next to the edge of what is possible the covariance is singular; a ridge keeps the step.
+        # Close to the edge of the hull the covariance is singular; a ridge keeps the step finite.
         ridge = 1e-12 * max(1.0, float(np.trace(hessian)))
         step = -np.linalg.solve(hessian + ridge * np.eye(len(gradient)), gradient)
         slope, length = float(gradient @ step), 1.0
@@ -66,7 +66,7 @@ def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | Non
                 break
             length /= 2
         else:
-            break  # no further descent than rounding allows
+            break  # rounding allows no further descent
         coefficients, current = coefficients + length * step, tried
         if np.abs(coefficients).max() > FAR:
             return None
@@ -81,10 +81,10 @@ def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | Non
 def separating_direction(phi: Array, mu: Array) -> Array | None:
     """Return d with d . phi <= d . mu for every draw and < for some, or None.
 
-    Such a d shows that no distribution over these draws that leaves none of them out has the
-    means mu: they lie outside the convex hull of the features, or on its edge.
+    Such a d shows that no distribution that gives every draw a positive weight has the means mu:
+    they lie outside the convex hull of the features, or on its edge.
     """
-    from scipy.optimize import linprog  # a fifth of a second, for a message
+    from scipy.optimize import linprog  # takes 0.2 s, and is needed only for a message
 
     rows = np.unique(phi, axis=0) - mu
     scale = np.abs(rows).max(axis=0)

@@ -1,4 +1,4 @@
-"""Wishes that cannot be met: each is refused before anything is sampled, with numbers."""
+"""Checks that wishes can be met. The errors give numbers, and come before any sampling."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from quasir.targets.feature import Feature
 __all__ = ["contradiction", "must_be_enough", "must_be_inside", "must_fire"]
 
 MIN_ESS = 100.0
-"""Fewer effective draws than this leave a moment of 1/2 uncertain by more than 0.05."""
+"""With fewer effective draws, the standard error of a moment of 1/2 is above 0.05."""
 
 
 def must_fire(feature: Feature, wish: float, asked: NDArray[np.bool_]) -> None:
-    """Refuse a pointwise wish that no draw met."""
+    """Raise `InfeasibleError` if no draw meets a pointwise wish."""
     if not asked.any():
         what = "fired for none" if wish == 1.0 else "fired for all"
         limit = no_hits(len(asked))
         raise InfeasibleError(
-            f"feature {feature.name!r} {what} of {len(asked):,} draws, so a moment of {wish:g} has "
-            f"nothing to stand on: what it needs has a probability below {limit:.2g} (97.5 %). "
+            f"feature {feature.name!r} {what} of {len(asked):,} draws, so none supports a moment "
+            f"of {wish:g}: the probability of meeting it is below {limit:.2g} (97.5 %). "
             "Draw more (n=...), or draw from a proposal that meets it more often (proposal=...)."
         )
 
 
 def must_be_inside(feature: Feature, wish: float, column: Array, boolean: bool, n: int) -> None:
-    """Refuse a moment that lies outside what was seen, or on its edge."""
+    """Raise `InfeasibleError` for a moment outside the range of the draws, or on its edge."""
     low, high = float(column.min()), float(column.max())
     if low < wish < high:
         return
@@ -44,7 +44,7 @@ def must_be_inside(feature: Feature, wish: float, column: Array, boolean: bool, 
     if boolean and low == high:
         raise InfeasibleError(
             f"feature {feature.name!r} {'always' if low else 'never'} fires in the {where}: a "
-            f"moment of {wish:g} cannot be had by weighting them. Draw more, or draw from a "
+            f"moment of {wish:g} cannot be reached by weighting them. Draw more, or draw from a "
             "proposal that shows both (proposal=...)."
         )
     if low == high:
@@ -59,13 +59,13 @@ def must_be_inside(feature: Feature, wish: float, column: Array, boolean: bool, 
 
 
 def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
-    """Return the error for moments that no weighting of the draws has, saying why."""
+    """Return the error for moments that no weighting of the draws has, with the reason."""
     wish = ", ".join(f"{name} = {value:g}" for name, value in zip(names, mu, strict=True))
     direction = separating_direction(phi, mu)
     if direction is None:
         return InfeasibleError(
-            f"the moments {wish} lie so close to the edge of what {len(phi):,} draws can be "
-            "weighted to that no coefficients were found. Draw more, or ask for less."
+            f"no coefficients were found for the moments {wish}: they are too close to the edge of "
+            f"the moments that weights on {len(phi):,} draws can give. Draw more, or ask for less."
         )
     most, needed = float((phi @ direction).max()), float(mu @ direction)
     combination = " + ".join(
@@ -74,13 +74,13 @@ def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
     return InfeasibleError(
         f"the moments {wish} contradict each other: in all of {len(phi):,} draws that are possible "
         f"{combination} is at most {most:.4g}, but the wish needs a mean of {needed:.4g}, which is "
-        f"{'on' if most >= needed - 1e-9 else 'past'} that edge. Ask for moments that can be had "
+        f"{'on' if most >= needed - 1e-9 else 'past'} that edge. Ask for moments that are possible "
         "together, or draw from a proposal that shows the missing combination (proposal=...)."
     )
 
 
 def must_be_enough(ess: float, n: int) -> None:
-    """Refuse coefficients that too few effective draws stand behind."""
+    """Raise `InfeasibleError` if too few effective draws support the coefficients."""
     if ess >= MIN_ESS:
         return
     more = math.ceil(n * MIN_ESS / ess) - n

@@ -1,1 +1,1 @@
-"""What everything else stands on: types, items, arguments, scores, streams, files."""
+"""The basis of every other package: types, items, arguments, scores, streams, files."""

@@ -1,4 +1,4 @@
-"""Numbers that a user gives, checked; beta is carried as log beta, since e^800 is no float."""
+"""Checks of the numbers that a user gives. Beta becomes log beta, since e^800 is not a float."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from quasir.errors import InputError
 
-__all__ = ["as_log_beta", "as_rate", "check_count", "exp_or_inf", "number"]
+__all__ = ["as_log_beta", "as_rate", "check_count", "check_optional_count", "exp_or_inf", "number"]
 
 
 def number(name: str, value: Any) -> float:
-    """Return a number as a float; anything else, NaN included, is refused by its name."""
+    """Return a number as a float; raise `InputError` for anything else, NaN included."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         raise InputError(f"{name} is {value!r}, but must be a number.")
     if math.isnan(value):
@@ -22,13 +22,19 @@ def number(name: str, value: Any) -> float:
 
 
 def check_count(name: str, n: Any) -> None:
-    """Refuse a number of things that is not a whole number above 0."""
+    """Raise `InputError` unless n is a whole number above 0."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n <= 0:
         raise InputError(f"{name} is {n!r}, but must be a whole number above 0.")
 
 
+def check_optional_count(name: str, n: Any) -> None:
+    """Refuse what is neither None nor a positive integer."""
+    if n is not None:
+        check_count(name, n)
+
+
 def as_rate(rate: Any) -> float:
-    """Return an acceptance rate, which is in (0, 1]."""
+    """Return an acceptance rate as a float; raise `InputError` unless it is in (0, 1]."""
     value = number("acceptance_rate", rate)
     if not 0 < value <= 1:
         raise InputError(
@@ -39,7 +45,7 @@ def as_rate(rate: Any) -> float:
 
 
 def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> float:
-    """Return log beta from exactly one of the two.
+    """Return log beta, given exactly one of beta and log beta.
 
     Examples
     --------
@@ -59,13 +65,13 @@ def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> flo
     if level <= 0 or level == math.inf:
         raise InputError(
             f"beta is {beta!r}, but must be above 0 and finite (Algorithm 1). "
-            "Where it is out of a float's range, give log_beta instead."
+            "If it is outside a float's range, give log_beta instead."
         )
     return math.log(level)
 
 
 def exp_or_inf(x: float) -> float:
-    """Return e^x, or infinity where no float holds it.
+    """Return e^x, or infinity if that is too large for a float.
 
     Examples
     --------

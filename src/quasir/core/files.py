@@ -16,21 +16,22 @@ from quasir.errors import StoreError
 __all__ = ["hash_of", "write_bytes", "write_json", "write_text", "write_with"]
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""What the system says when there is no room: the disk, the quota, or the limit on a file."""
+"""Error numbers that mean "no room": the disk, the quota, or the largest size of a file."""
 
 
 def write_with(
     path: Path, write: Callable[[Path], object], durable: bool = True, tag: str = ""
 ) -> None:
-    """Have `write` fill a temporary file beside `path`, then rename it over `path`.
+    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
 
-    What can be made again need not be `durable`: it is not waited for until it is on the disk.
-    Where two may write at once, a `tag` of their own keeps their temporary files apart.
+    With `durable`, wait until the file is on the disk; a file that can be made again does not need
+    that. If two processes may write at once, a different `tag` for each separates their temporary
+    files.
 
     Raises
     ------
     StoreError
-        Where there is no room; `path` is then as it was before.
+        If there is no room; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}{tag}.partial")
     try:
@@ -44,8 +45,8 @@ def write_with(
             temporary.unlink(missing_ok=True)
         if error.errno in FULL:
             raise StoreError(
-                f"{path} could not be written: {os.strerror(error.errno or 0)}. What was written "
-                "before is whole: make room, and give the same command again to go on."
+                f"{path} could not be written: {os.strerror(error.errno or 0)}. All files "
+                "written before are whole: make room, and give the same command again to continue."
             ) from error
         raise
     except BaseException:
@@ -64,7 +65,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all; what is not finite is an error, since JSON has no word."""
+    """Write JSON, whole or not at all; NaN and infinity are errors, since JSON has neither."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

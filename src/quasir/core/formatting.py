@@ -1,4 +1,4 @@
-"""Numbers as text, where a plain format does not do."""
+"""Numbers as text, where a plain format is not enough."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["level_text", "tail_text"]
 
 
 def level_text(log_x: float) -> str:
-    """Return e^log_x as text, also where it is no float.
+    """Return e^log_x as text, even if it is outside a float's range.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def level_text(log_x: float) -> str:
 
 
 def tail_text(k: float) -> str:
-    """Return what Pareto k says, in a few words.
+    """Return Pareto k as text.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, as `Coded`
 (indices into a small support), or, where nothing better fits, as an array of objects.
-`column[i]` makes the object when it is asked for.
+`column[i]` makes the object on access.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ __all__ = [
     "offsets_of",
     "ragged_take",
     "take",
+    "text_of",
 ]
 
 
 class Column:
-    """A sequence of items that are stored in arrays and made when asked for.
+    """A sequence of items that are stored in arrays; each object is made on access.
 
-    Subclasses give `__len__`, `item`, `take` and `concatenate`.
+    Subclasses define `__len__`, `item`, `take` and `concatenate`.
     """
 
     def __len__(self) -> int:
@@ -120,7 +121,7 @@ class Text:
 
 
 class TokenTexts(Column):
-    """Texts and their token ids, as they are read from a store, where no tokenizer is needed."""
+    """Texts and their token ids, as read from a store: no tokenizer is needed."""
 
     def __init__(
         self, strings: Strings, ids: NDArray[np.int32], offsets: NDArray[np.int64]
@@ -186,7 +187,7 @@ class Coded(Column):
 
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
-    """Return where each of a row of pieces begins, and where the last one ends."""
+    """Return where each piece begins, given their lengths, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
@@ -236,7 +237,7 @@ def take(items: Items, indices: NDArray[Any]) -> Items:
 
 
 def concatenate(parts: Sequence[Items]) -> Items:
-    """Join columns; of different kinds, as objects."""
+    """Join columns; items of different kinds of columns are packed anew."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]

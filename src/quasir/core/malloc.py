@@ -1,4 +1,4 @@
-"""How the memory of a process of our own is handed out."""
+"""How glibc hands out memory, in processes that run quasir alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["keep_freed_memory"]
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc, where there is one, to hand freed memory out again; for a process of our own.
+    """Make glibc, if it is used, reuse freed memory; call it only in a process of our own.
 
     Large arrays are otherwise mapped anew each time, and zeroing their pages takes time: 30 % of a
     training step of the built-in model, and more than half of binning a shard of draws.

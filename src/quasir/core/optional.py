@@ -1,30 +1,30 @@
-"""What a target, a proposal or an editor may offer beyond its protocol, each with its default."""
+"""Optional attributes of targets, proposals and editors, beyond their protocols, with defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["OPTIONAL", "offered"]
+__all__ = ["offered"]
 
 OPTIONAL: Mapping[str, Any] = {
     # A proposal
     "truncates": False,  # bool: it gives some items probability 0 (top-k, top-p)
     "prefix_stable": False,  # bool: the first k items of sample(n, rng) are sample(k, rng)
-    "support": None,  # items: all that it can give, where they can be listed
+    "support": None,  # items: all that it can give, if they can be listed
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
     # A factor of a target
-    "log_most": None,  # callable(boolean): the log of the most that it can be
+    "log_most": None,  # callable(boolean): the log of its largest value
     # An editor or a differentiable target
-    "encode": None,  # callable(items): from items to its own states
-    "decode": None,  # callable(states): and back
+    "encode": None,  # callable(items): its own states of these items
+    "decode": None,  # callable(states): the items of these states
     "token_id": None,  # callable(word): the token of a word
     "grad_at": None,  # callable(states, sites): the gradient at one site of each state
     # The work of an engine
     "what": "task",  # str: what a message calls a task
 }
-"""Name -> what is assumed of an object that does not have it."""
+"""Name -> default, for an object without that attribute."""
 
 
 def offered(thing: Any, name: str) -> Any:

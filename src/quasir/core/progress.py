@@ -1,4 +1,4 @@
-"""How far a call has come: a report for one loop, and a reporter for work of several stages."""
+"""Progress of a call: a report for one loop, and a reporter for work of several stages."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Progress: TypeAlias = bool | Report
 
 
 class Reporter(Protocol):
-    """Tells the user what work of several stages is doing."""
+    """Shows the user the progress of work of several stages."""
 
     def say(self, message: str) -> None:
-        """Tell one thing."""
+        """Show a message."""
         ...
 
     def stage(self, label: str) -> AbstractContextManager[Report]:
-        """Begin a stage; what it yields is called with the stage's progress."""
+        """Begin a stage; call the yielded report with the stage's progress."""
         ...
 
 
 class Quiet:
-    """A reporter that tells nothing."""
+    """A reporter that shows nothing."""
 
     def say(self, message: str) -> None:
-        """Tell nothing."""
+        """Show nothing."""
 
     @contextmanager
     def stage(self, label: str) -> Iterator[Report]:
-        """Tell nothing of a stage."""
+        """Show nothing of the stage."""
         yield progress_of(False, label)
 
 
 class Lines:
-    """A reporter that writes on stderr: a line that is rewritten for each stage."""
+    """A reporter that writes to stderr; each stage has one line, which is rewritten."""
 
     def say(self, message: str) -> None:
         """Write a line."""
@@ -53,7 +53,7 @@ class Lines:
 
 
 def progress_of(progress: Progress, verb: str) -> Report:
-    """Return what to call with (done, wanted, proposed): nothing, a line, or the user's own."""
+    """Return a report: one that shows nothing, one that rewrites a line, or the user's own."""
     if progress is True:
         return _Line(verb)
     if progress is False or progress is None:

@@ -1,4 +1,4 @@
-"""Asking a target or a proposal, and refusing what no distribution could answer."""
+"""Calls of targets and proposals, with checks that their answers are possible."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["check_drawn", "check_log_scores", "name_of", "propose", "score", "sh
 
 
 def name_of(scorer: Any) -> str:
-    """Return what an error calls a target or a proposal."""
+    """Return the name of a target or a proposal for error messages."""
     name = getattr(scorer, "__name__", None) or type(scorer).__name__
     return str(name)
 
 
 def check_log_scores(scores: Any, items: Items, scorer: str, what: str = "log P") -> Array:
-    """Return scores as a float64 array of one score an item, or say what is wrong with them."""
+    """Return scores as a float64 array, one for each item; raise `ScoreError` if they are wrong."""
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ScoreError(
-            f"{scorer} gave {what} that are no numbers ({error}). "
+            f"{scorer} gave {what} that are not numbers ({error}). "
             "It must return one float for each item."
         ) from error
     if array.shape != (len(items),):
@@ -39,7 +39,7 @@ def check_log_scores(scores: Any, items: Items, scorer: str, what: str = "log P"
         raise ScoreError(
             f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
             f"the first being {show(items[i])}. A log score is a finite number, "
-            "or -inf for what is impossible; correct the scorer for this item."
+            "or -inf for an impossible item; correct the scorer for this item."
         )
     return array
 
@@ -88,7 +88,7 @@ def propose(proposal: Proposal, n: int, rng: np.random.Generator) -> Batch:
 
 
 def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal") -> None:
-    """Refuse log q = -inf: what was drawn has a probability above 0."""
+    """Raise `ScoreError` if any log q is -inf: a drawn item has a probability above 0."""
     impossible = log_q == -np.inf
     if impossible.any():
         i = int(np.argmax(impossible))
@@ -101,6 +101,6 @@ def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal
 
 
 def show(item: Any, width: int = 80) -> str:
-    """Return an item as an error message shows it."""
+    """Return an item as text for an error message."""
     shown = repr(item)
     return shown if len(shown) <= width else shown[: width - 3] + "..."

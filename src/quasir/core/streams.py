@@ -2,8 +2,8 @@
 
 A stream is named by a seed, a purpose and a place (an index and a part). Its key is
 ``SeedSequence(seed, spawn_key=(purpose, index, part))``. The key begins with the purpose and has
-a fixed length, so whatever anybody spawns from a stream's generator only makes the key longer,
-and can meet neither another purpose nor another place.
+a fixed length. Spawning from a stream's generator only makes the key longer, so the new key can
+never equal the key of another purpose or place.
 
 Draws come in blocks of `BLOCK`. Block b proposes with the stream (`PROPOSE`, b) and decides with
 the stream (`ACCEPT`, b). So draw i of a run depends on (seed, i) only: a run gives the same draws
@@ -37,13 +37,13 @@ __all__ = [
 BLOCK = 1024
 """Draws in a block. A constant of the format: another value gives other draws.
 
-Small enough that a proposal that must be asked for whole blocks wastes little on the last
-one, large enough that making two generators (35 us) is cheap beside drawing (70 us for the
-cheapest proposals).
+It is small, so that a proposal that must draw whole blocks wastes little on the last one, and
+large enough that making two generators (35 us) costs less than drawing (70 us for the cheapest
+proposals).
 """
 
 VERSION = 2
-"""Of the keys. In version 1 a block's uniforms had the key of its generator's first child."""
+"""Version of the keys. In version 1 a block's uniforms came from its generator's first child."""
 
 WORD = 2**32
 """numpy cuts a key into words of 32 bits; a longer number would run into the next place."""
@@ -52,10 +52,10 @@ LARGEST_SEED = 2**128 - 1
 
 
 class Purpose(IntEnum):
-    """What random numbers are for. The numbers are part of the format: never change one.
+    """What random numbers are for. The values are part of the format: never change one.
 
-    They begin at 2**31, far above the numbers of the children that anybody spawns from
-    ``SeedSequence(seed)``, which are counted from 0.
+    They begin at 2**31, far above the numbers of children spawned from ``SeedSequence(seed)``,
+    which are counted from 0.
     """
 
     PROPOSE = 2**31
@@ -84,13 +84,15 @@ class Purpose(IntEnum):
     """Dropout of a step of tuning."""
     TUNE_INITIAL = 2**31 + 12
     """Initial weights of an adapter."""
+    SUPPORT = 2**31 + 13
+    """Draws of the base that show whether the proposal reaches all of the target."""
 
 
 def root_seed(seed: Seed) -> int:
     """Return the integer that a run is seeded with.
 
-    An integer is itself, None takes fresh entropy from the system, and a Generator gives
-    128 of its bits.
+    An integer is returned as it is, None takes fresh entropy from the system, and a
+    Generator gives 128 of its bits.
 
     Examples
     --------
@@ -155,7 +157,7 @@ class DrawStreams:
     ----------
     seed : int
     version : int
-        Of the keys; runs that were begun with an earlier version go on with that.
+        Version of the keys; a run keeps the version that it began with.
     """
 
     seed: int
@@ -163,17 +165,17 @@ class DrawStreams:
 
     @classmethod
     def of(cls, seed: Seed) -> DrawStreams:
-        """Return those of a new run."""
+        """Return the streams of a new run."""
         return cls(root_seed(seed))
 
     def propose(self, block: int) -> np.random.Generator:
-        """Return the generator that a block's items are proposed with."""
+        """Return the generator for proposing the items of a block."""
         if self.version == 1:
             return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block,)))
         return stream(self.seed, Purpose.PROPOSE, block)
 
     def log_u(self, block: int) -> Array:
-        """Return the `BLOCK` values of log u that belong to a block.
+        """Return the `BLOCK` values of log u of a block.
 
         ``log u = -E`` with E a standard exponential: u is uniform on (0, 1) and never 0, so an
         item with P(x) = 0 is never accepted.

@@ -17,7 +17,7 @@ Seed: TypeAlias = int | np.random.Generator | None
 
 
 class Batch(NamedTuple):
-    """What a proposal gives: items, and the log probability each was drawn with."""
+    """Items from a proposal, and the log probability that each was drawn with."""
 
     items: Items
     log_q: Array
@@ -28,12 +28,12 @@ class Proposal(Protocol):
     """q(x): a distribution that can be drawn from and scored.
 
     A proposal whose first k items of ``sample(n, rng)`` are those of ``sample(k, rng)`` for
-    every k < n may say so with a class attribute ``prefix_stable = True``; the last block
-    of a run is then not drawn whole only to be cut.
+    every k < n may have a class attribute ``prefix_stable = True``; of the last block of a run
+    only the needed part is then drawn.
     """
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch | tuple[Items, Array]:
-        """Draw n items, all random numbers being taken from `rng`."""
+        """Draw n items, with all random numbers from `rng`."""
         ...
 
     def log_prob(self, items: Items) -> Array:
@@ -43,7 +43,7 @@ class Proposal(Protocol):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """P(x): anything that gives unnormalised log scores, -inf for the impossible."""
+    """P(x): anything that gives unnormalised log scores, -inf for impossible items."""
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) for each item."""

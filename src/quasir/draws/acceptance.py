@@ -1,6 +1,6 @@
 """Acceptance: Eq. 1 of the paper (`eq:p_beta`), and the decision of Algorithm 1.
 
-Everything that accepts, samples or scores at a beta takes these three lines from here.
+All code that accepts, samples or scores at a beta uses these three functions.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def log_p_beta(log_p: Array, log_q: Array, log_beta: float) -> Array:
 
 
 def log_acceptance(log_ratio: Array, log_beta: float) -> Array:
-    """Return the log of the probability to accept, min(1, P(x)/(beta q(x))): Algorithm 1."""
+    """Return the log of the acceptance probability of Algorithm 1, min(1, P(x)/(beta q(x)))."""
     return np.minimum(log_ratio - log_beta, 0.0)
 
 
 def accepts(log_alpha: Array, log_beta: Any) -> Any:
-    """Return where a draw is accepted: where alpha = P(x)/(q(x) u) is above beta.
+    """Return whether each draw is accepted: whether alpha = P(x)/(q(x) u) is above beta.
 
-    That is u < min(1, P(x)/(beta q(x))), since u is below 1. The sets are nested: a larger beta
-    accepts a subset.
+    This is the same as u < min(1, P(x)/(beta q(x))), since u is below 1. The sets are nested: a
+    larger beta accepts a subset.
     """
     return log_alpha > log_beta

@@ -1,4 +1,4 @@
-"""Drawing into memory by an engine: ``qr.draw(engine=...)``."""
+"""Drawing into memory with an engine: ``qr.draw(engine=...)``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quasir.draws.draw_blocks import AT_ONCE, draw_blocks
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine, Task, Work
 
-__all__ = ["BlockWork", "draw_by"]
+__all__ = ["draw_by"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockWork:
     """Draws blocks into memory: the work behind ``qr.draw(engine=...)``."""
 
@@ -27,7 +27,7 @@ class BlockWork:
     what = "the piece from block"
 
     def __call__(self) -> Work:
-        """Return what draws a piece; the models have come with the worker."""
+        """Return the function that draws a piece; the models were pickled with this object."""
 
         def work(task: Task) -> Draws:
             first, blocks = task
@@ -47,12 +47,13 @@ def draw_by(
     batch_size: int | None,
     report: Report,
 ) -> Draws:
-    """Have an engine draw pieces into memory, and join them in their order."""
-    # A piece is small enough that each of a few workers has several.
+    """Draw pieces with an engine, and join them in their order."""
+    # Pieces are small, so that each of a few workers gets several.
     blocks = -(-n // BLOCK)
     size = max(1, min(AT_ONCE, blocks // 32))
     tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
-    work, parts, done = BlockWork(target, proposal, streams, n, batch_size), {}, 0
+    work = BlockWork(target=target, proposal=proposal, streams=streams, n=n, batch_size=batch_size)
+    parts, done = {}, 0
     for (first, _), part in engine.map(work, tasks):
         parts[first] = part
         done += len(part)

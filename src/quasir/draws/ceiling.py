@@ -1,8 +1,8 @@
 """The ceiling: a number that no ratio P(x)/q(x) exceeds, known before anything is drawn.
 
-Where q is the target's own base, or a mixture that gives it the share s, q(x) >= s a(x), and so
-P(x)/q(x) = a(x) b(x)/q(x) <= b(x)/s. What b is at most is known of what is true or false. At a
-beta of the ceiling or above, QRS is rejection sampling: p_beta is p, for certain.
+If q is the target's own base, or a mixture that gives it the share s, then q(x) >= s a(x), and so
+P(x)/q(x) = a(x) b(x)/q(x) <= b(x)/s. The largest b is known if the features are boolean. At a beta
+at or above the ceiling, QRS is rejection sampling: p_beta is exactly p.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["log_ceiling"]
 
 
 def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArray[Any]]) -> float:
-    """Return log M with P(x) <= M q(x) for every x, or infinity where none is known.
+    """Return log M with P(x) <= M q(x) for every x, or infinity if no M is known.
 
     Parameters
     ----------
     target, proposal : Target, Proposal
     features : mapping
-        Columns of the target's features on some draws: which of them are true or false.
+        Columns of the target's features on some draws; their types say which are boolean.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
 
 
 def _share(proposal: Proposal, base: Any) -> float:
-    """Return the weight that a proposal gives to the base itself."""
+    """Return the weight of the base itself in a proposal."""
     if isinstance(proposal, Mixture):
         parts = zip(proposal.components, proposal.weights, strict=True)
         return float(sum(weight for part, weight in parts if part is base))

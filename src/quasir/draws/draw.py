@@ -40,7 +40,7 @@ def draw(
     progress : bool or callable
         True shows a line on stderr; a callable is called with (done, n, proposed).
     engine : Engine, optional
-        Who draws: by default this process; `quasir.engines` has others. Changes no draw.
+        By default this process draws; `quasir.engines` has others. Changes no draw.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Drawing block by block: what a block draws depends on the seed and its number alone."""
+"""Drawing block by block: the draws of a block depend only on the seed and its number."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from quasir.targets.product import Product
 __all__ = ["AT_ONCE", "draw_blocks", "draw_pieces"]
 
 AT_ONCE = 64
-"""Blocks that are proposed before they are scored, at most: enough to hide the cost of a call."""
+"""Most blocks to propose before they are scored: enough to hide the cost of a call."""
 WORTH_A_REPORT = 1.0
-"""Seconds after which one wants to hear of progress: pieces are not made much longer than that."""
+"""Target number of seconds between progress reports."""
 
 CUT_SUPPORT = (
-    "The proposal gives some items probability 0 (top-k or top-p): where the target has mass "
-    "there, TVD cannot fall below that mass, KL is infinite, and no draw shows it. Mix in a "
-    "proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+    "The proposal gives some items probability 0 (top-k or top-p): if the target has mass "
+    "there, TVD cannot fall below that mass, KL is infinite, and the draws cannot reveal it. Mix "
+    "in a proposal without a cut (Mixture), or read every estimate as on the proposal's support."
 )
-"""What must be said of a proposal whose `truncates` is true."""
+"""The doubt on a proposal whose `truncates` is true."""
 
 
 def draw_pieces(
@@ -41,7 +41,7 @@ def draw_pieces(
     stop: int,
     batch_size: int | None = None,
 ) -> Iterator[Draws]:
-    """Yield the draws from a block on, up to draw number `stop`, in pieces that grow if quick."""
+    """Yield draws from `block` on, before draw `stop`; pieces grow while they are quick."""
     at_once = 1
     while block * BLOCK < stop:
         start = time.perf_counter()
@@ -60,7 +60,7 @@ def draw_blocks(
     stop: int | None = None,
     batch_size: int | None = None,
 ) -> Draws:
-    """Return the draws of blocks first, first + 1, ..., none at or past draw number `stop`."""
+    """Return the draws of blocks first, first + 1, ..., but only those before draw `stop`."""
     last = first + blocks if stop is None else min(first + blocks, -(-stop // BLOCK))
     base = target.base if isinstance(target, Product) else None
     known = []
@@ -99,11 +99,11 @@ def draw_blocks(
 def _propose(
     proposal: Proposal, n: int, rng: np.random.Generator, base: Any
 ) -> tuple[Batch, Array | None]:
-    """Draw n items, and return their log a(x) too where drawing them has found it.
+    """Draw n items, and return their log a(x) too if drawing them computed it.
 
-    It has for what is drawn from the base itself, and for a mixture that the base is a part of.
+    It does for draws from the base itself, and for draws from a mixture that contains the base.
     """
-    # A short block is a whole one, cut, unless the proposal vouches for its prefix.
+    # A short block is a whole block, cut; a prefix-stable proposal need not draw the rest.
     asked = n if offered(proposal, "prefix_stable") else BLOCK
     parts = proposal.components if isinstance(proposal, Mixture) else []
     own = [j for j, part in enumerate(parts) if part is base]

@@ -1,4 +1,4 @@
-"""Draws: what was proposed, what it scored, and the uniform that decides on it.
+"""Draws: the proposed items, their scores, and the uniforms that decide on acceptance.
 
 Drawing and scoring is expensive and is done once. Each draw keeps its own u, so the set
 accepted at any beta is ``{alpha > beta}`` with ``alpha = P(x) / (q(x) u)``: reproducible,
@@ -40,19 +40,19 @@ class Draws:
     items : column of items, or None
         The draws themselves; ``items[i]`` makes the object.
     log_base : array of float64, or None
-        log a(x) of the base model; not needed (NaN) where P(x) = 0.
+        log a(x) of the base model; may be NaN where P(x) = 0.
     features : dict of arrays
         A column for each feature, of booleans or float64.
     seed : int
-        What the draws, or at least their uniforms, were seeded with.
+        Seed of the draws, or at least of their uniforms.
     spared : int
-        Items that the target did not have to ask the base for: impossible already, or drawn from
-        it or from a mixture that it is a part of.
+        Items that the base did not have to score again: those that other factors made impossible,
+        or draws from the base or from a mixture that contains it.
     doubts : tuple of str
-        What the draws themselves cannot show, such as a support that the proposal cuts.
+        Problems that cannot be seen in the draws, such as a proposal that cuts the support.
     log_ceiling : float
-        No log ratio is above this, drawn or not (`quasir.draws.ceiling`); infinite where no
-        ceiling is known.
+        Upper bound on every log ratio, drawn or not (`quasir.draws.ceiling`); infinite if none is
+        known.
     """
 
     log_p: Array
@@ -76,7 +76,7 @@ class Draws:
         features: Mapping[str, ArrayLike] | None = None,
         seed: Seed = 0,
     ) -> Draws:
-        """Make draws from scores that are at hand; `seed` gives their uniforms.
+        """Make draws from given scores; `seed` determines their uniforms.
 
         Examples
         --------
@@ -210,7 +210,7 @@ class Draws:
         Raises
         ------
         StoreError
-            Where a shard is absent, truncated or edited.
+            If a shard is absent, truncated or edited.
         """
         store = run if isinstance(run, Store) else Store.open(run)
         return cls._of_rows(store, store.rows(items, check))
@@ -222,7 +222,7 @@ class Draws:
 
     @property
     def rows(self) -> Rows:
-        """The draws as a store keeps them."""
+        """The draws as rows of a store."""
         columns = {"log_q": self.log_q, "log_p": self.log_p, "log_u": self.log_u}
         if self.log_base is not None:
             columns["log_base"] = self.log_base
@@ -267,6 +267,6 @@ def _length(column: Any) -> int:
 
 
 def joined(parts: Sequence[Array | None]) -> Array | None:
-    """Join the columns of parts that have one."""
+    """Join the columns that are not None; return None if there are none."""
     present = [part for part in parts if part is not None]
     return np.concatenate(present) if present else None

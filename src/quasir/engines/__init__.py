@@ -1,7 +1,7 @@
-"""Who draws: this process, several on this machine, or a Ray cluster.
+"""Engines: they draw in this process, in several on this machine, or on a Ray cluster.
 
-An engine gives out tasks, pieces of a run that are numbered, to workers that were each made ready
-once. Draw i depends on the seed and on i only, so it does not matter who draws it, or how often.
+An engine gives tasks, which are numbered pieces of a run, to workers that load their models once.
+Draw i depends on the seed and on i only, so any worker may draw it, any number of times.
 """
 
 from quasir.engines.engine import Engine

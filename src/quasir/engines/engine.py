@@ -1,4 +1,4 @@
-"""What engines share: tasks, the work on them, and what to do when it fails."""
+"""The parts that all engines share: tasks, the work on them, and the count of failures."""
 
 from __future__ import annotations
 
@@ -9,30 +9,22 @@ from typing import Any, Protocol, TypeAlias
 
 from quasir.errors import WorkFailedError
 
-__all__ = [
-    "ATTEMPTS",
-    "Engine",
-    "Failures",
-    "Make",
-    "Stop",
-    "Task",
-    "Work",
-    "reason_of",
-]
+__all__ = ["Engine", "Failures", "Make", "Stop", "Task", "Work", "reason_of"]
 
 ATTEMPTS = 3
-"""A task that fails this often for one reason will not succeed by being tried again."""
+"""A task that fails this many times for one reason is not tried again."""
 
 Task: TypeAlias = tuple[int, int]
-"""The number of a shard and how many draws it has, or a first block and how many blocks."""
+"""A (shard, draws) or (first block, blocks) pair."""
 Work: TypeAlias = Callable[[Task], Any]
 Make: TypeAlias = Callable[[], Work]
-"""Makes a worker ready, loading its models; is sent to it, so it can be pickled."""
+"""Loads the models of a worker and returns its work; it is sent there, so it must be picklable."""
 Stop: TypeAlias = Callable[[], object]
+"""Returns None, or a reason to stop."""
 
 
 class Engine(Protocol):
-    """Has tasks done by workers."""
+    """Gives tasks to workers."""
 
     def map(
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None
@@ -42,44 +34,45 @@ class Engine(Protocol):
         Parameters
         ----------
         make : callable
-            Called once by each worker; returns what does a task.
+            Called once by each worker; returns the function that does a task.
         tasks : sequence
         stop : callable
-            Asked before a task is given out: anything but None ends the work after those in hand.
+            Called before each task is given out. If it does not return None, no further task is
+            given out, and those under way are finished.
         here : callable, optional
-            Does a task in this process, where the engine works in it.
+            Does a task, for an engine that works in this process.
 
         Raises
         ------
         WorkFailedError
-            Where a task failed three times for the same reason, after those in hand are done.
+            If a task failed three times for the same reason; those under way are finished first.
         """
 
 
 @dataclass
 class Failures:
-    """Counts, for each task, how often it failed and why."""
+    """Counts the failures of each task, by their reasons."""
 
     what: str
     reasons: Counter[tuple[Task, str]] = field(default_factory=Counter)
     final: WorkFailedError | None = None
 
-    def add(self, task: Task, reason: str, told: str) -> bool:
-        """Note a failure; return whether the task is worth another attempt."""
+    def add(self, task: Task, reason: str, explanation: str) -> bool:
+        """Count a failure; return whether to try the task again."""
         self.reasons[task, reason] += 1
         if self.reasons[task, reason] < ATTEMPTS:
             return True
         if self.final is None:
             self.final = WorkFailedError(
                 f"{self.what} {task[0]} failed {ATTEMPTS} times for the same reason, so the work "
-                f"was stopped: {told} What else was done is kept. Mend this, and give the same "
-                "command again to go on.",
+                f"was stopped: {explanation} The results of other tasks are kept. Correct this, "
+                "and give the same command again to continue.",
                 task[0],
             )
         return False
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error in a line; two of the same kind and words are the same reason."""
+    """Return an error as one line; errors with the same line have the same reason."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'without a message'}"

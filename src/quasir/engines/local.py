@@ -1,8 +1,8 @@
 """Drawing on this machine: in this process, or in several.
 
-A language model in one process leaves cores idle between its matrix products; several processes
-with fewer threads each may draw faster, or be held up by memory. Neither is known before it is
-tried, so the first shards are drawn both ways, and the faster way is kept.
+A language model in one process leaves cores idle between its matrix products. Several processes
+with fewer threads each may draw faster, or may be slowed down by memory. Only a test can tell, so
+the first shards are drawn both ways, and the faster way is kept.
 """
 
 from __future__ import annotations
@@ -27,38 +27,39 @@ from quasir.errors import InputError
 __all__ = ["Local"]
 
 WORTH_MEASURING = 4
-"""Shards for each process that must be left, or starting processes costs more than it gives."""
+"""Smallest number of shards for each process; with fewer, starting processes costs too much."""
 LONG = 120.0
-"""Seconds that the rest must take in one process: to load their models takes others some ten."""
+"""Smallest number of seconds of work left in one process; others need about 10 to load models."""
 MOST_PROCESSES = 8
 DIED = (
-    "the process that worked on it died. Was it out of memory, or started by a script that does "
-    "not have its work behind `if __name__ == '__main__':`?"
+    "the process that worked on it died. Was it out of memory, or was it started by a script "
+    "without `if __name__ == '__main__':` before its work?"
 )
 CLEARLY = 1.05
-"""Processes take memory each, so they must be this much faster."""
+"""Several processes must be this much faster, since each takes memory."""
 
 
 @dataclass(frozen=True)
 class Local:
-    """The machine at hand.
+    """The machine that this process runs on.
 
     Parameters
     ----------
     processes : int, optional
-        How many. By default one, which is this; with `measure`, what is found to be faster.
+        Number of processes. By default one, which is this process; with `measure`, the faster
+        choice.
     threads : int, optional
-        Of each process; by default the cores are shared out.
+        Threads of each process; by default the cores are divided among the processes.
     measure : bool
         Draw the first shards both in this process with all its threads and in several with fewer,
-        and go on as is faster. For language models on a CPU; a run of a few minutes is not worth
-        it, and is drawn in this process.
+        and continue the faster way. This is for language models on a CPU. A run of a few minutes
+        is not measured, and is drawn in this process.
     tell : callable, optional
-        Called with a sentence that says what was chosen, and why.
+        Called with a sentence that gives the choice and the reason.
 
     Notes
     -----
-    Other processes are spawned, so a script that uses them must have its work behind
+    Other processes are spawned, so a script that uses them must do its work under
     ``if __name__ == "__main__":``.
     """
 
@@ -80,7 +81,7 @@ class Local:
         left = deque(tasks)
         failures = Failures(offered(make, "what"))
         if (self.processes or 1) > 1:
-            yield from self._in_processes(make, left, stop, failures, self.processes or 1)
+            yield from self._crew(make, left, failures, self.processes or 1).work(stop)
         elif self.measure:
             yield from self._measured(make, left, stop, failures, here)
         else:
@@ -109,19 +110,17 @@ class Local:
             return
         alone = size / seconds
         some = deque(left.popleft() for _ in range(processes))
-        speeds: list[float] = []
-        each = self.threads or max(threads // processes, 1)
-        pool = self._in_processes(make, some, stop, failures, processes, speeds)
+        crew = self._crew(make, some, failures, processes)
         chosen = False
-        for done in pool:
+        for done in crew.work(stop):
             yield done
-            if not chosen and len(speeds) == processes:
+            if not chosen and len(crew.speeds) == processes:
                 chosen = True
-                together = sum(speeds)
+                together = sum(crew.speeds)
                 faster = together > CLEARLY * alone
                 self.tell(
-                    f"{processes} processes of {each} threads draw {together:,.0f} a second, one "
-                    f"of {threads} threads {alone:,.0f}: going on with "
+                    f"{processes} processes of {crew.threads} threads draw {together:,.0f} a "
+                    f"second, one of {threads} threads draws {alone:,.0f}: going on with "
                     f"{f'{processes} processes' if faster else 'one'}"
                 )
                 if faster:
@@ -129,69 +128,91 @@ class Local:
                     left.clear()
         yield from _in_this(work, left, stop, failures)
 
-    def _in_processes(
-        self,
-        make: Make,
-        left: deque[Task],
-        stop: Stop,
-        failures: Failures,
-        processes: int,
-        speeds: list[float] | None = None,
-    ) -> Iterator[tuple[Task, Any]]:
+    def _crew(
+        self, make: Make, left: deque[Task], failures: Failures, processes: int
+    ) -> _ProcessCrew:
         threads = self.threads or max((os.cpu_count() or 1) // processes, 1)
-        running: dict[Future[tuple[Any, float]], Task] = {}
-        # Which of several tasks killed a process is not known: each is tried again, alone.
-        suspects: deque[Task] = deque()
-        pool = _pool(processes, make, threads)
+        return _ProcessCrew(make, left, failures, processes=processes, threads=threads)
+
+
+class _ProcessCrew:
+    """Processes that work on the tasks in `left`, to which the caller may add more.
+
+    `speeds` has the draws (or blocks) a second of each finished task.
+    """
+
+    def __init__(
+        self, make: Make, left: deque[Task], failures: Failures, *, processes: int, threads: int
+    ) -> None:
+        self.make, self.left, self.failures = make, left, failures
+        self.processes, self.threads = processes, threads
+        self.speeds: list[float] = []
+        self.running: dict[Future[tuple[Any, float]], Task] = {}
+        # It is unknown which of several tasks killed a process: each is tried again, alone.
+        self.suspects: deque[Task] = deque()
+        self.broken = False
+        self.pool = _pool(processes, make, threads)
+
+    def work(self, stop: Stop) -> Iterator[tuple[Task, Any]]:
+        """Yield each task with its result."""
         try:
-            while left or suspects or running:
-                alone, broken = bool(suspects), False
-                while (suspects or left) and len(running) < (1 if alone else processes):
-                    if failures.final is not None or stop() is not None:
-                        left.clear()
-                        suspects.clear()
-                        break
-                    task = (suspects or left).popleft()
-                    try:
-                        running[pool.submit(_do, task)] = task
-                    except BrokenProcessPool:
-                        # A process died since the last look.
-                        broken = True
-                        (suspects if alone else left).appendleft(task)
-                        break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
+            while self.left or self.suspects or self.running:
+                alone = bool(self.suspects)
+                self._submit(stop, alone)
+                done, _ = wait(self.running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    task = running.pop(future)
-                    try:
-                        result, seconds = future.result()
-                    except BrokenProcessPool:
-                        broken = True
-                        if not alone or failures.add(task, "died", DIED):
-                            suspects.append(task)
-                        continue
-                    except Exception as error:
-                        again = failures.add(task, reason_of(error), f"{reason_of(error)}.")
-                    else:
-                        if speeds is not None:
-                            speeds.append(task[1] / seconds)
-                        yield task, result
-                        continue
-                    if again:
-                        left.append(task)
-                if broken:
-                    # All that were under way are lost with the pool; none is skipped.
-                    suspects.extend(running.values())
-                    running.clear()
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    pool = _pool(processes, make, threads)
+                    yield from self._take(future, alone)
+                if self.broken:
+                    self._restart()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, stop: Stop, alone: bool) -> None:
+        """Give tasks to idle processes, or one suspect to one process."""
+        at_once = 1 if alone else self.processes
+        while (self.suspects or self.left) and len(self.running) < at_once:
+            if self.failures.final is not None or stop() is not None:
+                self.left.clear()
+                self.suspects.clear()
+                return
+            task = (self.suspects or self.left).popleft()
+            try:
+                self.running[self.pool.submit(_do, task)] = task
+            except BrokenProcessPool:
+                # A process has died since the last check.
+                self.broken = True
+                (self.suspects if alone else self.left).appendleft(task)
+                return
+
+    def _take(self, future: Future[tuple[Any, float]], alone: bool) -> Iterator[tuple[Task, Any]]:
+        """Yield a finished task with its result; after a failure, put the task back instead."""
+        task = self.running.pop(future)
+        try:
+            result, seconds = future.result()
+        except BrokenProcessPool:
+            self.broken = True
+            if not alone or self.failures.add(task, "died", DIED):
+                self.suspects.append(task)
+        except Exception as error:
+            if self.failures.add(task, reason_of(error), f"{reason_of(error)}."):
+                self.left.append(task)
+        else:
+            self.speeds.append(task[1] / max(seconds, 1e-9))
+            yield task, result
+
+    def _restart(self) -> None:
+        """Start a new pool; the tasks that were lost with the old one are tried again."""
+        self.suspects.extend(self.running.values())
+        self.running.clear()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.pool = _pool(self.processes, self.make, self.threads)
+        self.broken = False
 
 
 def _in_this(
     work: Work, left: deque[Task], stop: Stop, failures: Failures
 ) -> Iterator[tuple[Task, Any]]:
-    """Work in this process, where an error is told at once: it would come again."""
+    """Work in this process. An error is raised at once: another attempt would fail again."""
     while left and failures.final is None and stop() is None:
         task = left.popleft()
         yield task, work(task)
@@ -208,9 +229,9 @@ _work: Work | None = None
 
 
 def _begin(make: Make, threads: int, parent: int) -> None:
-    """Make this process a worker; its models are loaded with its first task."""
+    """Make this process a worker; its models are loaded for its first task."""
     global _make
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the work, not the keyboard
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends the work
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if "torch" in sys.modules:
@@ -219,7 +240,7 @@ def _begin(make: Make, threads: int, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, however that ended."""
+    """End this process when its parent has ended in any way."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

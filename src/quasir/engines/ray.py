@@ -1,7 +1,7 @@
 """Drawing on a Ray cluster: workers are actors that load their models once.
 
-The driver gives each worker a task at a time. A worker that dies, alone or with its machine, loses
-the task in its hands and no other; that one is given to the next, and gives the same draws.
+The driver gives each worker one task at a time. A worker that dies, alone or with its machine,
+loses only the task it was working on. Another worker gets that task, and makes the same draws.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +23,7 @@ __all__ = ["Ray"]
 
 LOOPBACK = ("127.0.0.1", "localhost")
 PATIENCE = 60.0
-"""Seconds without a single worker after which the user should hear of it."""
+"""Seconds without a single worker after which the user is informed."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Ray:
     ----------
     address : str, optional
         ``"auto"`` for the cluster that this machine is part of, or ``HOST:PORT`` of its head. By
-        default one is started on this machine for as long as the work takes, bound to 127.0.0.1.
+        default one is started on this machine, bound to 127.0.0.1, and ends with the work.
     workers : int, optional
-        How many at most; by default as many as the cluster has room for. Those that find no room
-        yet join when there is some.
+        Largest number of workers; by default as many as the cluster has room for. Workers that
+        find no room join when there is some.
     cpus_per_worker, gpus_per_worker : float
-        What each needs. A worker has as many threads as CPUs.
+        CPUs and GPUs of each worker. A worker has as many threads as CPUs.
     tell : callable, optional
-        Called with a sentence when a worker is lost, or none can start.
+        Called with a sentence when a worker is lost, or when none can start.
 
     Notes
     -----
@@ -57,6 +57,7 @@ class Ray:
     address: str | None = None
     workers: int | None = None
     cpus_per_worker: float = 1
+    _: KW_ONLY
     gpus_per_worker: float = 0
     tell: Callable[[str], object] = lambda sentence: None
 
@@ -64,7 +65,10 @@ class Ray:
         if self.workers is not None and self.workers < 1:
             raise InputError(f"workers is {self.workers}, but must be at least 1.")
         if self.cpus_per_worker < 0 or self.gpus_per_worker < 0:
-            raise InputError("a worker cannot need less than no CPU or GPU.")
+            raise InputError(
+                f"cpus_per_worker is {self.cpus_per_worker} and gpus_per_worker is "
+                f"{self.gpus_per_worker}, but neither may be below 0."
+            )
 
     def map(
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None
@@ -92,7 +96,7 @@ class Ray:
             except (ConnectionError, ValueError) as error:
                 raise InputError(
                     f"no Ray cluster answers at {self.address!r} ({reason_of(error)}). Start one "
-                    "with `ray start --head`, or leave the address out: one is then started here."
+                    "with `ray start --head`, or give no address: a cluster is then started here."
                 ) from error
             return
         needed = round((self.workers or 1) * max(self.cpus_per_worker, 1))
@@ -118,7 +122,7 @@ class Ray:
 
 
 class _Crew:
-    """The actors of one call of `Ray.map`, and what each has in hand."""
+    """The actors of one call of `Ray.map`, and the task of each."""
 
     def __init__(self, ray: Any, engine: Ray, make: Make, size: int) -> None:
         self.ray, self.engine, self.size = ray, engine, size
@@ -170,7 +174,7 @@ class _Crew:
             raise self.failures.final
 
     def _take(self, ref: Any, left: deque[Task]) -> Iterator[tuple[Task, Any]]:
-        """Receive what a worker has to say: that it is ready, a result, an error, its end."""
+        """Handle a message from a worker: it is ready, has a result, has failed, or has died."""
         exceptions = self.ray.exceptions
         if ref in self.starting:
             worker = self.starting.pop(ref)
@@ -181,7 +185,7 @@ class _Crew:
             result = self.ray.get(ref)
         except exceptions.RayActorError as error:
             self.engine.tell(f"a worker was lost: {reason_of(error)}")
-            # One that ends before it has begun is counted against the task it would have had.
+            # A worker that dies before its first task counts as a failure of the next task.
             against = task if task is not None else (left[0] if left else None)
             if against is not None:
                 cause = reason_of(error.cause) if getattr(error, "cause", None) else ""
@@ -201,7 +205,7 @@ class _Crew:
 
 
 class _Worker:
-    """An actor: makes itself ready, then does tasks."""
+    """An actor: loads its models, then does tasks."""
 
     def __init__(self, make: Make) -> None:
         self.work = make()
@@ -214,11 +218,11 @@ class _Worker:
 
 
 def _knock(ray: Any, address: str) -> None:
-    """Raise an error where nothing listens at HOST:PORT, which Ray takes minutes to find out."""
+    """Raise an error if nothing listens at HOST:PORT: Ray itself would take minutes to notice."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()):
         return
-    # Ray looks for a head on this machine under the machine's other address.
+    # For a head on this machine, Ray uses the address of the machine, not the loopback.
     hosts = [host, *([ray.util.get_node_ip_address()] if host in LOOPBACK else [])]
     if not any(_listens(name, int(port)) for name in hosts):
         raise ConnectionError("nothing listens there")

@@ -1,4 +1,4 @@
-"""Ratios of which only bins and the largest few are known: the same sums, exact at bin edges."""
+"""Ratios known only by bins and by the largest few: the same sums, exact at the bins' edges."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from quasir.estimation.ratios import (
 __all__ = ["BinnedRatios", "largest_of"]
 
 PAST = 64.0
-"""Levels go on for this many nats past the largest ratio, where a wish may still look for one."""
+"""Levels extend this many nats past the largest ratio: a wish may need a beta up there."""
 
 
 class BinnedRatios:
-    """Stands in for `SortedRatios` where the draws are on disk.
+    """Ratios of draws on disk, with the methods of `SortedRatios`.
 
     Parameters
     ----------
     n : int
         All draws, those with w = 0 included.
     bins : Bins
-        Of those with w > 0.
+        The draws with w > 0.
     log_w, often : arrays
-        The largest log ratios, ascending, each once, and how often each was drawn.
+        The largest log ratios, ascending and without repeats, and how often each was drawn.
     """
 
     exact_between = False
@@ -64,36 +64,36 @@ class BinnedRatios:
 
     @property
     def n_levels(self) -> int:
-        """Every edge is a level, from below the smallest ratio to far past the largest."""
+        """How many edges there are from below the smallest ratio to far past the largest."""
         index = self._bins.index
         return int(index[-1] - index[0]) + 2 + math.ceil(PAST / self.width) if len(index) else 0
 
     def level(self, i: int) -> float:
-        """Return the log of an edge; the first has every ratio above it."""
+        """Return the log of edge i; every ratio lies above edge 0."""
         return (int(self._bins.index[0]) - 1 + i) * self.width
 
     def reach(self, count: int) -> int:
-        """Return the highest edge that is at most the count-th largest ratio; -1 where none is."""
+        """Return the index of the highest edge at or below the count-th largest ratio, or -1."""
         if self.n_possible < count:
             return -1
-        tenth = float(self.largest(count)[0])
-        return math.floor(tenth / self.width) - (int(self._bins.index[0]) - 1)
+        smallest = float(self.largest(count)[0])
+        return math.floor(smallest / self.width) - (int(self._bins.index[0]) - 1)
 
     def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
-        """Return the nearest edges, or (`np.floor`) those below."""
+        """Return the nearest edges, or with `np.floor` or `np.ceil` those below or above."""
         snapped: Array = to(np.asarray(log_cut, np.float64) / self.width) * self.width
         return snapped
 
     def largest(self, count: int) -> Array:
-        """Return the largest log ratios, `count` of them or all that are kept, ascending."""
+        """Return the `count` largest log ratios, or all that are kept if fewer, ascending."""
         return largest_of(self._log_w, self._often, count)
 
     def at_max(self) -> int:
-        """Return how many draws have the largest ratio, but for rounding."""
+        """Return how many draws have the largest ratio, up to rounding."""
         return int(self._often[self._log_w >= self.log_max - SAME].sum())
 
     def at(self, log_cut: Array) -> Sums:
-        """Return the sums at each of the cuts; `straddled` has the bins that are cut in two."""
+        """Return the sums at each cut; `straddled` has the bins that a cut divides."""
         log_cut = np.atleast_1d(np.asarray(log_cut, dtype=np.float64))
         below = np.searchsorted(self._edges, log_cut, side="right")
         size = len(self._edges)
@@ -101,32 +101,32 @@ class BinnedRatios:
             bin_ = np.minimum(below, size - 1)
             cut = (below < size) & (self._edges[bin_] - self.width < log_cut)
             straddled = Straddled(
-                np.where(cut, self._bins.count[bin_], 0.0),
-                np.where(cut[:, None], self._own[bin_, :2], 0.0),
-                self._edges[bin_] - self.width,
-                self._edges[bin_],
+                count=np.where(cut, self._bins.count[bin_], 0.0),
+                sums=np.where(cut[:, None], self._own[bin_, :2], 0.0),
+                log_low=self._edges[bin_] - self.width,
+                log_high=self._edges[bin_],
             )
             above = below + cut
             unit = self._before_unit[below]
         else:
             above, unit, straddled = below, np.zeros(len(log_cut)), None
         return Sums(
-            float(self.n),
-            self.log_max,
-            log_cut,
-            self._from_count[above],
-            unit,
-            self._before[below],
-            self._from[above],
-            self._from[0],
-            self._before_columns[below],
-            self._from_columns[above],
-            straddled,
+            n=float(self.n),
+            log_max=self.log_max,
+            log_cut=log_cut,
+            n_high=self._from_count[above],
+            log_unit=unit,
+            low=self._before[below],
+            high=self._from[above],
+            total=self._from[0],
+            low_columns=self._before_columns[below],
+            high_columns=self._from_columns[above],
+            straddled=straddled,
         )
 
 
 def largest_of(log_w: Array, often: NDArray[np.int64], count: int) -> Array:
-    """Return the `count` largest of values that each came so often, or all of them, ascending.
+    """Return the `count` largest values, each repeated as often as it was drawn, ascending.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums of the ratios in bins that merge: what is kept of draws that do not fit in memory.
+"""Sums of the ratios in bins that merge, for draws that do not fit in memory.
 
 Bin j holds the log ratios in ((j - 1) width, j width]. The width is a power of two, so an edge is a
 float exactly, and the edges of wider bins are edges of narrower ones: any two sets of bins merge,
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,29 @@ from quasir.estimation.ratios import COLUMN_POWER, in_unit
 __all__ = ["MOST_BINS", "Bins"]
 
 MOST_BINS = 2048
-"""Bins that a shard is given: the width is the least that needs no more.
+"""The most bins of one shard: its width is the smallest that needs no more.
 
-TVD is bracketed by a share of width^2 times the squared slope of the log density at the cut; for a
-normal log ratio that is about (z^2/1024)^2 z standard deviations out, 1 in 10,000 at z = 3.
+TVD is bracketed by a share of width^2 times the squared slope of the log density at the cut. For a
+normal log ratio this is about (z^2/1024)^2 at z standard deviations, or 1 in 10,000 at z = 3.
 """
 MOST_MERGED = 2**14
-"""Bins after merging; when there are more the width is doubled."""
+"""The most bins after merging: above it the width is doubled."""
 PLACES = ((2**16, np.uint16), (2**32, np.uint32))
-"""Places that the span of the ratios is first cut into, and the type that counts them."""
+"""How many places the span of the ratios is first cut into, and the type that numbers them."""
 FINEST = 20
-"""No width is below 2^-20: a millionth."""
+"""The smallest width is 2^-20, about a millionth."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bins:
-    """Bins that hold draws, in order.
+    """The bins that hold draws, in order.
 
     Attributes
     ----------
     fineness : int
         The width is 2^-fineness.
     index : array (B,) of int64
+        Bin j ends at j times the width.
     count : array (B,)
         Draws in each bin.
     sums : array (B, 5)
@@ -77,7 +78,7 @@ class Bins:
 
     @property
     def width(self) -> float:
-        """How much of log w a bin spans."""
+        """The width of a bin, in log w."""
         return 2.0**-self.fineness
 
     def __len__(self) -> int:
@@ -91,16 +92,16 @@ class Bins:
         high_columns: Sequence[Array] = (),
         fineness: int | None = None,
     ) -> Bins:
-        """Bin log ratios, all finite, and columns as long, in pairs as `SortedRatios` has them."""
+        """Bin finite log ratios, and pairs of columns as `SortedRatios` has them."""
         k = len(low_columns)
         if not len(log_w):
             return cls(
-                FINEST if fineness is None else fineness,
-                np.empty(0, np.int64),
-                np.empty(0),
-                np.empty((0, 5)),
-                np.empty((0, k, 3)),
-                np.empty((0, k, 2)),
+                fineness=FINEST if fineness is None else fineness,
+                index=np.empty(0, np.int64),
+                count=np.empty(0),
+                sums=np.empty((0, 5)),
+                low_columns=np.empty((0, k, 3)),
+                high_columns=np.empty((0, k, 2)),
             )
         order, held, starts, fineness = _ordered(log_w, fineness)
         count = np.diff(starts, append=len(order))
@@ -121,16 +122,23 @@ class Bins:
             else:
                 high = low if g is f else g[order]
                 columns[:, j] = summed(ef, e * ef, ef * ef, high, high * high)
-        return cls(fineness, held, count.astype(float), sums, columns[:, :, :3], columns[:, :, 3:])
+        return cls(
+            fineness=fineness,
+            index=held,
+            count=count.astype(float),
+            sums=sums,
+            low_columns=columns[:, :, :3],
+            high_columns=columns[:, :, 3:],
+        )
 
     def above(self, count: int) -> float:
-        """Return the highest edge with at least `count` draws above it; -inf where none has."""
+        """Return the highest edge with at least `count` draws above it, or -inf."""
         from_top = np.cumsum(self.count[::-1])[::-1]
         enough = np.flatnonzero(from_top >= count)
         return float(self.edges[enough[-1]] - self.width) if len(enough) else -math.inf
 
     def coarser(self, fineness: int) -> Bins:
-        """Return wider bins, of width 2^-fineness, that hold the same draws."""
+        """Return the same draws in wider bins, of width 2^-fineness."""
         by = self.fineness - fineness
         if by <= 0:
             return self
@@ -147,18 +155,13 @@ class Bins:
         e1, e2, n = self.sums[:, :1], self.sums[:, 1:2], self.count[:, None]
         lows = [f1 + low * e1, f2 + low * e2, ff + 2 * low * f2 + low**2 * e2]
         highs = [g1 + high * n, gg + 2 * high * g1 + high**2 * n]
-        return Bins(
-            self.fineness,
-            self.index,
-            self.count,
-            self.sums,
-            np.stack(lows, axis=2),
-            np.stack(highs, axis=2),
+        return replace(
+            self, low_columns=np.stack(lows, axis=2), high_columns=np.stack(highs, axis=2)
         )
 
     @classmethod
     def merged(cls, parts: Sequence[Bins]) -> Bins:
-        """Join bins of the same columns, at the widest of their widths."""
+        """Merge bins that have the same columns, at the largest of their widths."""
         fineness = min(part.fineness for part in parts)
         alike = [part.coarser(fineness) for part in parts]
         index = np.concatenate([part.index for part in alike])
@@ -177,18 +180,26 @@ class Bins:
 
     @classmethod
     def _joined(cls, fineness: int, index: NDArray[np.int64], columns: Sequence[Array]) -> Bins:
-        """Add up neighbours of the same index."""
+        """Add up the neighbours that have the same index."""
         if len(index):
             starts = _changes(index)
             index = index[starts]
             columns = [np.add.reduceat(column, starts, axis=0) for column in columns]
-        return cls(fineness, index, *columns)
+        count, sums, low_columns, high_columns = columns
+        return cls(
+            fineness=fineness,
+            index=index,
+            count=count,
+            sums=sums,
+            low_columns=low_columns,
+            high_columns=high_columns,
+        )
 
 
 def _ordered(
     log_w: Array, fineness: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.intp], int]:
-    """Return the draws' order by bins, the bins that hold one, where each begins, the fineness."""
+    """Return the draws in order of their bins, the bins' indices and first draws, the fineness."""
     if fineness is not None or len(log_w) <= MOST_BINS:
         finest = FINEST if fineness is None else fineness
         place = np.ceil(log_w * 2.0**finest).astype(np.int64)
@@ -197,7 +208,7 @@ def _ordered(
         return order, place[order[starts]], starts, finest
     lowest = float(log_w.min())
     span = max(float(log_w.max()) - lowest, 2.0**-FINEST)
-    # Sixteen bits are sorted by counting; more are for ratios that leave most places empty.
+    # numpy sorts 16 bits by counting, which is fast; where that leaves most places empty, 32.
     for places, kind in PLACES:
         finest = min(FINEST, math.floor(math.log2((places - 2) / span)))
         first = math.ceil(lowest * 2.0**finest)
@@ -215,5 +226,5 @@ def _ordered(
 
 
 def _changes(ascending: NDArray[Any]) -> NDArray[np.intp]:
-    """Return where a value comes for the first time."""
+    """Return where each value occurs first."""
     return np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))

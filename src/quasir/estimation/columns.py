@@ -1,7 +1,7 @@
-"""What the estimates stand on: the ratios, and beside them columns for the features and the base.
+"""The input of the estimates: the ratios, with columns for the features and the base.
 
-The draws may be in memory, sorted by their ratio, or on disk, summed in bins; the columns are the
-same, and all that is estimated from them is estimated by `quasir.certificates.evaluator.Evaluator`.
+The draws may be in memory, sorted by their ratio, or on disk, summed in bins. The columns are the
+same, and `quasir.certificates.evaluator.Evaluator` makes the same estimates from them.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from quasir.estimation.quantities import Key, Moment
 from quasir.estimation.ratios import Ratios
 from quasir.estimation.sorted_ratios import SortedRatios
 
-__all__ = ["Basis", "Columns", "basis_of", "columns_of", "means_under_q"]
+__all__ = ["Basis", "basis_of", "means_under_q", "ratio_columns"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Basis:
-    """What an `Evaluator` stands on.
+    """The input of an `Evaluator`.
 
     Attributes
     ----------
     ratios : Ratios
         With a pair of columns for each feature, and one for the base where there is one.
     names, boolean : tuple
-        Of each feature: its name, and whether it was 0 or 1 always.
+        For each feature: its name, and whether it is always 0 or 1.
     shift : array
-        Of each feature: what was taken off it before it was summed.
+        For each feature: the number subtracted from it before it was summed.
     has_base : bool
         Whether the last pair is log P/a - log M (over L) and log q/a (over H).
     means_of_q : callable
-        Returns the means over all draws, those with P(x) = 0 included, by name.
+        Returns, by name, the means over all draws, also those with P(x) = 0.
     doubts : tuple of str
-        What the draws themselves cannot show.
+        Doubts that come with the draws, such as a proposal that cannot reach all of P.
     log_ceiling : float
-        What no log ratio exceeds; infinite where none is known.
+        A proved upper bound on the log ratios; infinite where none is known.
     """
 
     ratios: Ratios
@@ -56,7 +56,7 @@ class Basis:
     log_ceiling: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Columns:
     """The ratios of draws, and the columns that are summed with them.
 
@@ -64,14 +64,14 @@ class Columns:
     ----------
     log_ratio : array (N,)
     names, boolean : tuple
-        Of each feature: its name, and whether it was 0 or 1 wherever P(x) > 0.
+        For each feature: its name, and whether it is 0 or 1 wherever P(x) > 0.
     has_base : bool
-        Whether log_base was known; the last column is then the base's.
+        Whether log_base is known; the last column is then the base's.
     low, high : list of arrays (N,)
-        What is summed over L and over H. They are one array for a feature, of booleans or
-        float64; for the base log P/a - log M and log q/a.
+        The columns summed over L and over H. For a feature they are the same array, of booleans
+        or float64; for the base they are log P/a - log M and log q/a.
     low_shift, high_shift : array (K,)
-        What was taken off each column: one far from 0 would lose digits in its variance.
+        The number subtracted from each column: far from 0, a column loses digits in its variance.
     """
 
     log_ratio: Array
@@ -84,18 +84,18 @@ class Columns:
     high_shift: Array
 
     def over_all(self) -> tuple[Array, Array]:
-        """Return, of each column over all draws, the mean and the summed squared deviations."""
+        """Return the mean of each column over all draws, and its sum of squared deviations."""
         means, spreads = [], []
         for column, shift in zip(self.high, self.high_shift, strict=True):
             mean = float(column.mean())
             means.append(mean + shift)
-            # Not by a dot product: the threads of a matrix library would wait for the next one.
+            # No dot product: a matrix library would start threads that then wait for the next.
             variance = mean * (1 - mean) if column.dtype == bool else float(column.var())
             spreads.append(variance * len(column))
         return np.array(means), np.array(spreads)
 
 
-def columns_of(
+def ratio_columns(
     log_p: Array,
     log_q: Array,
     log_base: Array | None = None,
@@ -110,7 +110,7 @@ def columns_of(
     for values in (features or {}).values():
         column = values if values.dtype == bool else np.asarray(values, np.float64)
         seen = column if everything else column[possible]
-        # Most that are not show it soon.
+        # The first 100 values settle it for most columns that are not boolean.
         is_boolean = values.dtype == bool or all(
             bool(((part == 0) | (part == 1)).all()) for part in (seen[:100], seen)
         )
@@ -127,41 +127,43 @@ def columns_of(
             low.append(log_p - log_base - low_shift[-1])
         high.append(log_q - log_base)
     return Columns(
-        log_ratio,
-        tuple(features or {}),
-        tuple(boolean),
-        log_base is not None,
-        low,
-        high,
-        np.array(low_shift),
-        np.array(high_shift),
+        log_ratio=log_ratio,
+        names=tuple(features or {}),
+        boolean=tuple(boolean),
+        has_base=log_base is not None,
+        low=low,
+        high=high,
+        low_shift=np.array(low_shift),
+        high_shift=np.array(high_shift),
     )
 
 
 def basis_of(draws: Draws) -> Basis:
-    """Sort the draws by their ratio."""
+    """Return the basis of draws in memory, sorted by their ratio."""
 
     def columns_again() -> Columns:
-        return columns_of(draws.log_p, draws.log_q, draws.log_base, draws.features)
+        return ratio_columns(draws.log_p, draws.log_q, draws.log_base, draws.features)
 
     columns = columns_again()
     return Basis(
-        SortedRatios(columns.log_ratio, columns.low, columns.high),
-        columns.names,
-        columns.boolean,
-        columns.low_shift[: len(columns.names)],
-        columns.has_base,
-        # Made again where it is asked for: the columns are as large as the draws.
-        lambda: means_under_q(tuple(draws.features), *columns_again().over_all(), len(draws)),
-        draws.doubts,
-        draws.log_ceiling,
+        ratios=SortedRatios(columns.log_ratio, columns.low, columns.high),
+        names=columns.names,
+        boolean=columns.boolean,
+        shift=columns.low_shift[: len(columns.names)],
+        has_base=columns.has_base,
+        # The columns are as large as the draws, so they are computed again instead of kept.
+        means_of_q=lambda: means_under_q(
+            tuple(draws.features), *columns_again().over_all(), len(draws)
+        ),
+        doubts=draws.doubts,
+        log_ceiling=draws.log_ceiling,
     )
 
 
 def means_under_q(
     names: tuple[str, ...], mean: Array, spread: Array, n: int
 ) -> dict[Key, Estimate]:
-    """Return the means of n draws by name, from `Columns.over_all`; NaN where one draw's is."""
+    """Return the means over n draws by name, from `Columns.over_all`; NaN if any draw has NaN."""
     known: list[Key] = [*map(Moment, names), "kl_base"]
     found: dict[Key, Estimate] = {}
     for name, value, squares in zip(known, mean.tolist(), spread.tolist(), strict=False):

@@ -22,7 +22,7 @@ class Estimate:
 
     `se` is the delta-method standard error of `value`. The interval need not be
     ``value +- 1.96 se``: it keeps to the quantity's range and allows for a skewed tail.
-    A `se` of NaN says that the draws cannot tell.
+    A `se` of NaN says that the draws do not determine it.
 
     Examples
     --------
@@ -57,15 +57,15 @@ class Estimate:
         return f"{self.value:.4g} ± {self.se:.2g} {interval}"
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return a JSON-ready dictionary; what is not finite is None."""
+        """Return a JSON-ready dictionary; a number that is not finite becomes None."""
         numbers = {"value": self.value, "se": self.se, "low": self.low, "high": self.high}
         return {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
 
 
 def log_interval(value: Array, se: Array) -> tuple[Array, Array]:
-    """Return value * exp(-+ 1.96 se/value): an interval for what is above 0.
+    """Return value * exp(-+ 1.96 se/value), the interval of a positive quantity.
 
-    For few hits it is close to the exact interval of a Poisson count, which is as skewed.
+    For few hits it is close to the exact interval of a Poisson count, which is equally skewed.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         factor = np.exp(Z95 * np.where(value > 0, se / value, 0.0))
@@ -73,7 +73,7 @@ def log_interval(value: Array, se: Array) -> tuple[Array, Array]:
 
 
 def wilson_interval(value: Array, n: Array) -> tuple[Array, Array]:
-    """Return Wilson's score interval for a proportion seen in n draws (n need not be whole)."""
+    """Return Wilson's score interval for a proportion of n draws (n need not be an integer)."""
     middle = (value + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 / (1 + Z95**2 / n) * np.sqrt(value * (1 - value) / n + Z95**2 / (4 * n**2))
     return np.clip(middle - half, 0.0, value), np.clip(middle + half, value, 1.0)

@@ -1,4 +1,4 @@
-r"""Equations 2 and 5-10 and appendices C and D of the paper, with delta-method variances.
+r"""Equations 2-10 and appendix C (`appx:TVD-and-KL-estimates`), with delta-method variances.
 
 With w = P/q, w_b = min(w, beta), y = w/Z and v = w_b/Z_b, each estimate is a mean over the
 draws or a smooth function of such means, so its variance is that of its influence function
@@ -38,13 +38,13 @@ Pair: TypeAlias = tuple[Array, Array]
 
 @dataclass(frozen=True, kw_only=True)
 class Raw:
-    """Values and standard errors at each beta, before any interval is put on them.
+    """Values and standard errors at each beta, without intervals.
 
     Attributes
     ----------
     log_beta : array
     pairs : dict
-        Name of a quantity -> value and standard error. Z and Z_beta are by their logarithms.
+        Name of a quantity -> value and standard error. Z and Z_beta are given as logarithms.
     columns : list of pairs
         The means of the features, in their order.
     n_above : array
@@ -52,7 +52,7 @@ class Raw:
     kish : array
         Kish's effective number of draws from p_beta.
     tvd_slack : array
-        How far TVD can be from its value on the draws: 0 unless the ratios are binned.
+        How far TVD may be from its value on the draws: 0 unless the ratios are binned.
     """
 
     log_beta: Array
@@ -61,6 +61,54 @@ class Raw:
     n_above: Array
     kish: Array
     tvd_slack: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Terms:
+    """The terms that the equations share, with y = w/Z and v = w_b/Z_beta as above.
+
+    Logarithms are relative to that of the largest ratio, so that P's scale costs no digits.
+
+    Attributes
+    ----------
+    sums : Sums
+        At beta.
+    everything : bool
+        Whether the draws with P(x) = 0 count among H.
+    n_high : array
+        Draws in H.
+    log_beta, log_z_beta : array
+    log_z : float
+    log_rate : array
+        Log of the acceptance rate Z_beta/beta.
+    unit : array
+        Turns the sums over L from their unit into sums of v.
+    low_v, low_v2 : array
+        Over L, the sums of v and v^2.
+    v_high : array
+        v on H, the constant beta/Z_beta.
+    r : array
+        Z_beta/Z: on L, y = r v.
+    high_y : tuple of arrays
+        Over H, the sums of y, y^2, y l, y^2 l, y^2 l^2, with l = log M - log w.
+    variance_v : array
+        The variance of v under q.
+    """
+
+    sums: Sums
+    everything: bool
+    n_high: Array
+    log_beta: Array
+    log_z: float
+    log_z_beta: Array
+    log_rate: Array
+    unit: Array
+    low_v: Array
+    low_v2: Array
+    v_high: Array
+    r: Array
+    high_y: tuple[Array, ...]
+    variance_v: Array
 
 
 def estimate(
@@ -75,7 +123,7 @@ def estimate(
     Parameters
     ----------
     sums_at : callable
-        Gives the `Sums` at an array of log cuts.
+        Returns the `Sums` at an array of log cuts.
     log_beta : array
         Where to estimate.
     has_base : bool
@@ -83,15 +131,33 @@ def estimate(
     everything : bool
         Count the draws with P(x) = 0 among H as well. At a beta below every ratio, p_beta
         is then q itself; without, it is q_proj of appendix D.
-
-    Notes
-    -----
-    The differences in KL and TVD are taken between sums over H alone, where the two sides
-    differ, so that neither loses its digits as beta grows and both go to 0.
     """
-    s = sums_at(log_beta)
+    sums = sums_at(log_beta)
+    t = _terms(sums, log_beta, everything)
+    tvd, tvd_slack = _tvd(t, sums_at)
+    pairs = {
+        "acceptance_rate": _acceptance_rate(t),
+        "tvd": tvd,
+        "tvd_bound": _tvd_bound(t),
+        "kl": _kl(t),
+        "log_z": _log_z(t),
+        "log_z_beta": _log_z_beta(t),
+    }
+    if has_base:
+        pairs["kl_base"] = _kl_base(t)
+    return Raw(
+        log_beta=log_beta,
+        pairs=pairs,
+        columns=[_moment(t, i) for i in range(sums.low_columns.shape[1] - has_base)],
+        n_above=sums.n_high,
+        kish=sums.n / (t.variance_v + 1),
+        tvd_slack=tvd_slack,
+    )
+
+
+def _terms(s: Sums, log_beta: Array, everything: bool) -> _Terms:
+    """Return Z (Eq. 5), Z_beta (Eq. 6, `eq:zeta_beta`), and the sums of y and v over L and H."""
     n, n_high = s.n, np.full_like(s.n_high, s.n) if everything else s.n_high
-    # From here on logs are relative to the largest ratio's, so that P's scale costs no digits.
     log_b, log_unit = log_beta - s.log_max, s.log_unit - s.log_max
     with np.errstate(divide="ignore"):
         log_z = float(np.log(s.total[0] / n))
@@ -101,43 +167,86 @@ def estimate(
         gap = np.logaddexp(log_low, log_high) - np.log(n)
         # Sums over L come from below and those over H from above; where L is all there is,
         # rounding must not push Z_beta past Z.
-        log_zb = near + gap if everything else np.minimum(near + gap, log_z)
-
-    # Where L or H is empty, what would multiply its sums is 0, not something that overflows.
+        log_z_beta = near + gap if everything else np.minimum(near + gap, log_z)
+    # Where L or H is empty, the factor of its sums is 0, not a number that overflows.
     unit = np.exp(np.where(s.low[:, 0] > 0, (log_unit - near) - gap, -np.inf))
-    low_v, low_v2 = s.low[:, 0] * unit, s.low[:, 1] * unit**2
     v_high = np.exp(np.where(n_high > 0, -gap, -np.inf))
-    r = np.exp(log_zb - log_z)  # on L, y = r v
-    h1, h2, h1l, h2l, h2ll = _in_units_of_z(s.high, -log_z)
-    _, total_y2, *_ = _in_units_of_z(s.total, -log_z)
+    low_v2 = s.low[:, 1] * unit**2
+    return _Terms(
+        sums=s,
+        everything=everything,
+        n_high=n_high,
+        log_beta=log_b,
+        log_z=log_z,
+        log_z_beta=log_z_beta,
+        log_rate=gap + (near - log_b),
+        unit=unit,
+        low_v=s.low[:, 0] * unit,
+        low_v2=low_v2,
+        v_high=v_high,
+        r=np.exp(log_z_beta - log_z),
+        high_y=_in_units_of_z(s.high, log_z),
+        variance_v=_over_one((low_v2 + n_high * v_high**2) / n),
+    )
 
-    relative = _over_one((low_v2 + n_high * v_high**2) / n)
-    rate = np.exp(gap + (near - log_b))
+
+def _acceptance_rate(t: _Terms) -> Pair:
+    """Eq. 2 (`eq:ar`): Z_beta/beta."""
+    rate = np.exp(t.log_rate)
+    return np.minimum(rate, 1.0), rate * _se(t.variance_v, t.sums.n)
+
+
+def _log_z(t: _Terms) -> Pair:
+    """Eq. 5: log Z, the same at every beta."""
+    _, total_y2, *_ = _in_units_of_z(t.sums.total, t.log_z)
+    like, se = np.ones_like(t.log_beta), float(_se(_over_one(total_y2 / t.sums.n), t.sums.n))
+    return like * (t.log_z + t.sums.log_max), like * se
+
+
+def _log_z_beta(t: _Terms) -> Pair:
+    """Eq. 6 (`eq:zeta_beta`): log Z_beta."""
+    return t.log_z_beta + t.sums.log_max, _se(t.variance_v, t.sums.n)
+
+
+def _tvd_bound(t: _Terms) -> Pair:
+    """Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`): B = 1 - p(A_beta), p's mass on H.
+
+    It goes to 0 as beta grows, Eq. 4 (`eq:qrs_conv_in_the_limit`).
+    """
+    n, (h1, h2, *_) = t.sums.n, t.high_y
     bound = h1 / n
-    bound_variance = (h2 * (low_v * r / n) ** 2 + low_v2 * r**2 * bound**2) / n
+    variance = (h2 * (t.low_v * t.r / n) ** 2 + t.low_v2 * t.r**2 * bound**2) / n
+    return np.clip(bound, 0.0, 1.0), _se(variance, n)
 
-    k = (-log_b * h1 - h1l) / n  # on H, g = -log_b - l
-    lost = (h1 - n_high * v_high * r) / n  # 1 - Z_beta/Z
-    small = (lost < 0.5) & ~everything
-    with np.errstate(invalid="ignore", divide="ignore"):
-        kl = np.where(small, np.log1p(-lost), log_zb - log_z) + k
-    on_low = np.where(small, lost + k * lost - k, 1 - (1 + k) * r)
-    a = -log_b - 1 - k
-    kl_variance = (
-        low_v2 * on_low**2
-        + n_high * v_high**2
-        + 2 * v_high * (a * h1 - h1l)
-        + (a**2 * h2 - 2 * a * h2l + h2ll)
-    ) / n
 
-    log_excess = log_beta + (log_z - log_zb)
-    c = sums_at(log_excess if everything else np.maximum(log_excess, log_beta))
-    c1, c2, *_ = _in_units_of_z(c.high, -log_z)
+def _moment(t: _Terms, i: int) -> Pair:
+    """Eq. 8 (`eq:qrs_moment`): the mean of feature i under p_beta."""
+    n, low, high = t.sums.n, t.sums.low_columns[:, i], t.sums.high_columns[:, i]
+    f1, f2, f2f = low[:, 0] * t.unit, low[:, 1] * t.unit**2, low[:, 2] * t.unit**2
+    g1, g2 = high[:, 0], high[:, 1]
+    mean = (f1 + t.v_high * g1) / n
+    variance = _squared_deviations(t, (f2, f2f), (g1, g2), mean)
+    rounding = 1e-14 * (f2f + t.v_high**2 * g2)  # a feature that is always 1 has a variance of 0
+    return mean, _se(np.where(variance < rounding, 0.0, variance) / n, n)
+
+
+def _tvd(t: _Terms, sums_at: Callable[[Array], Sums]) -> tuple[Pair, Array]:
+    """Eq. 9 (`eq:qrs_tvd`): TVD(p, p_beta) = p_C - q_C, and its slack where ratios are binned.
+
+    The difference is taken between sums over C alone, a part of H, where y is above v; so it
+    loses no digits as beta grows and TVD goes to 0.
+    """
+    n, n_high, v_high = t.sums.n, t.n_high, t.v_high
+    h1, h2, *_ = t.high_y
+    log_beta = t.sums.log_cut
+    log_cut = log_beta + (t.log_z - t.log_z_beta)
+    c = sums_at(log_cut if t.everything else np.maximum(log_cut, log_beta))
+    c1, c2, *_ = _in_units_of_z(c.high, t.log_z)
     c_n, slack = c.n_high, np.zeros_like(c1)
     if c.straddled is not None:
         b = c.straddled
-        b1, b2 = b.sums[:, 0] * np.exp(-log_z), b.sums[:, 1] * np.exp(-2 * log_z)
-        low, high = (np.exp(edge - s.log_max - log_z) for edge in (b.log_low, b.log_high))
+        b1, b2 = b.sums[:, 0] * np.exp(-t.log_z), b.sums[:, 1] * np.exp(-2 * t.log_z)
+        low, high = (np.exp(edge - t.sums.log_max - t.log_z) for edge in (b.log_low, b.log_high))
         slack = _unknown_excess(b.count, b1, b2, v_high, low, high) / (2 * n)
         # The bin goes where most of it belongs, and half of what that may miss is added to TVD.
         mine = b1 > b.count * v_high
@@ -147,59 +256,71 @@ def estimate(
         )
     p_c, q_c = c1 / n, c_n * v_high / n
     up, down = 1 - p_c, v_high * (1 - q_c)
-    tvd_variance = (
+    variance = (
         (up**2 * c2 - 2 * up * down * c1 + down**2 * c_n)
         + p_c**2 * (h2 - c2)
         - 2 * p_c * q_c * v_high * (h1 - c1)
         + (q_c * v_high) ** 2 * (n_high - c_n)
-        + low_v2 * (q_c - p_c * r) ** 2
+        + t.low_v2 * (q_c - p_c * t.r) ** 2
     ) / n
-
-    columns = [
-        _moment(s.low_columns[:, i], s.high_columns[:, i], unit, v_high, n, low_v2, n_high)
-        for i in range(s.low_columns.shape[1] - has_base)
-    ]
-    log_z_se = float(_se(_over_one(total_y2 / n), n))
-    like = np.ones_like(rate)
-    pairs = {
-        "acceptance_rate": (np.minimum(rate, 1.0), rate * _se(relative, n)),
-        "tvd": (np.clip(p_c - q_c + slack, 0.0, 1.0), _se(tvd_variance, n)),
-        "tvd_bound": (np.clip(bound, 0.0, 1.0), _se(bound_variance, n)),
-        "kl": (np.maximum(kl, 0.0), _se(kl_variance, n)),
-        "log_z": (like * (log_z + s.log_max), like * log_z_se),
-        "log_z_beta": (log_zb + s.log_max, _se(relative, n)),
-    }
-    if has_base:
-        pairs["kl_base"] = _kl_base(s, unit, v_high, log_b, log_zb, low_v2, n_high)
-    return Raw(
-        log_beta=log_beta,
-        pairs=pairs,
-        columns=columns,
-        n_above=s.n_high,
-        kish=n / (relative + 1),
-        tvd_slack=slack,
-    )
+    return (np.clip(p_c - q_c + slack, 0.0, 1.0), _se(variance, n)), slack
 
 
-def _in_units_of_z(high: Array, rise: float) -> tuple[Array, ...]:
-    """Turn sums of m = w/M into sums of y = w/Z; the sums over l keep their l."""
-    s1, s2, s1l, s2l, s2ll = high.T
-    up = np.exp(rise)
+def _kl(t: _Terms) -> Pair:
+    """Eq. 10 (`eq:qrs_kl`): KL(p, p_beta) = log Z_beta/Z + E[y g].
+
+    For small KL, log Z_beta/Z is log(1 - lost), where `lost` is a difference of sums over H
+    alone; so KL loses no digits as beta grows and it goes to 0.
+    """
+    n, n_high, v_high = t.sums.n, t.n_high, t.v_high
+    h1, h2, h1l, h2l, h2ll = t.high_y
+    k = (-t.log_beta * h1 - h1l) / n  # E[y g]: on H, g = -log_beta - l
+    lost = (h1 - n_high * v_high * t.r) / n  # 1 - Z_beta/Z
+    small = (lost < 0.5) & ~t.everything
+    with np.errstate(invalid="ignore", divide="ignore"):
+        kl = np.where(small, np.log1p(-lost), t.log_z_beta - t.log_z) + k
+    on_low = np.where(small, lost + k * lost - k, 1 - (1 + k) * t.r)
+    a = -t.log_beta - 1 - k
+    variance = (
+        t.low_v2 * on_low**2
+        + n_high * v_high**2
+        + 2 * v_high * (a * h1 - h1l)
+        + (a**2 * h2 - 2 * a * h2l + h2ll)
+    ) / n
+    return np.maximum(kl, 0.0), _se(variance, n)
+
+
+def _kl_base(t: _Terms) -> Pair:
+    """Appendix C (`eq:qrs_kl_a`): KL(p_beta, a), the mean of s - log Z_beta under p_beta."""
+    n, low, high = t.sums.n, t.sums.low_columns[:, -1], t.sums.high_columns[:, -1]
+    f1, f2, f2f = low[:, 0] * t.unit, low[:, 1] * t.unit**2, low[:, 2] * t.unit**2
+    # On H, s = log beta + log q/a.
+    g1 = high[:, 0] + t.n_high * t.log_beta
+    g2 = high[:, 1] + 2 * t.log_beta * high[:, 0] + t.n_high * t.log_beta**2
+    mean = (f1 + t.v_high * g1) / n
+    second_moment = _squared_deviations(t, (f2, f2f), (g1, g2), mean + 1) / n
+    return np.maximum(mean - t.log_z_beta, 0.0), _se(_over_one(second_moment), n)
+
+
+def _in_units_of_z(sums: Array, log_z: float) -> tuple[Array, ...]:
+    """Turn sums of m = w/M, as in `Sums.high`, into sums of y = w/Z; l stays as it is."""
+    s1, s2, s1l, s2l, s2ll = sums.T
+    up = np.exp(-log_z)
     return s1 * up, s2 * up**2, s1l * up, s2l * up**2, s2ll * up**2
 
 
 def _unknown_excess(count: Array, y1: Array, y2: Array, v: Array, low: Array, high: Array) -> Array:
-    """Return how far the sum of (y - v)+ over a bin can be above max(0, sum of y - v), its least.
+    """Return by how much the sum of (y - v)+ over a bin can exceed its least, max(0, sum of y - v).
 
-    The bin is known by its edges, the number of draws, and the sums of y and y^2. By the edges the
-    mean of (y - v)+ is at most the chord's (high - v)(mean - low)/(high - low), and by mean and
-    variance at most Scarf's (1958) bound; where all y are the same, the latter leaves nothing open.
+    The bin is known by its edges, the number of draws, and the sums of y and y^2. From the edges,
+    the mean of (y - v)+ is at most that of the chord, (high - v)(mean - low)/(high - low). From
+    mean and variance, it is at most Scarf's (1958) bound, which is tight where all y are equal.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = y1 / count
         variance = np.maximum(y2 / count - mean**2, 0.0)
         chord = np.maximum(high - v, 0.0) * (mean - low) / (high - low)
-    # (sqrt(variance + gap^2) - |gap|)/2, without the difference of two near numbers.
+    # (sqrt(variance + gap^2) - |gap|)/2, without subtracting two close numbers.
     gap = np.abs(mean - v)
     root = np.sqrt(variance + gap**2) + gap
     scarf = np.divide(variance, 2 * root, out=np.zeros_like(root), where=root > 0)
@@ -207,47 +328,21 @@ def _unknown_excess(count: Array, y1: Array, y2: Array, v: Array, low: Array, hi
     return np.where(count > 0, count * np.maximum(open_, 0.0), 0.0)
 
 
-def _moment(
-    low: Array, high: Array, unit: Array, v_high: Array, n: float, low_v2: Array, n_high: Array
-) -> tuple[Array, Array]:
-    """Eq. 8 (`eq:qrs_moment`): the mean of a feature under p_beta."""
-    f1, f2, f2f = low[:, 0] * unit, low[:, 1] * unit**2, low[:, 2] * unit**2
-    g1, g2 = high[:, 0], high[:, 1]
-    mean = (f1 + v_high * g1) / n
-    on_low = f2f - 2 * mean * f2 + mean**2 * low_v2
-    on_high = v_high**2 * (g2 - 2 * mean * g1 + mean**2 * n_high)
-    variance = on_low + on_high
-    rounding = 1e-14 * (f2f + v_high**2 * g2)  # a feature that is always 1 has a variance of 0
-    return mean, _se(np.where(variance < rounding, 0.0, variance) / n, n)
+def _squared_deviations(
+    t: _Terms, low: tuple[Array, Array], high: tuple[Array, Array], centre: Array
+) -> Array:
+    """Return the sum over the draws of v^2 (f - centre)^2.
 
-
-def _kl_base(
-    s: Sums,
-    unit: Array,
-    v_high: Array,
-    log_b: Array,
-    log_zb: Array,
-    low_v2: Array,
-    n_high: Array,
-) -> tuple[Array, Array]:
-    """Appendix C (`eq:qrs_kl_a`): KL(p_beta, a), the mean of s - log Z_beta."""
-    f1, f2, f2f = (
-        s.low_columns[:, -1, 0] * unit,
-        s.low_columns[:, -1, 1] * unit**2,
-        s.low_columns[:, -1, 2] * unit**2,
-    )
-    # On H, s = log beta + log q/a.
-    g1 = s.high_columns[:, -1, 0] + n_high * log_b
-    g2 = s.high_columns[:, -1, 1] + 2 * log_b * s.high_columns[:, -1, 0] + n_high * log_b**2
-    mean = (f1 + v_high * g1) / s.n
-    middle = mean + 1
-    on_low = f2f - 2 * middle * f2 + middle**2 * low_v2
-    on_high = v_high**2 * (g2 - 2 * middle * g1 + middle**2 * n_high)
-    return np.maximum(mean - log_zb, 0.0), _se(_over_one((on_low + on_high) / s.n), s.n)
+    `low` has the sums over L of v^2 f and v^2 f^2, `high` the sums over H of f and f^2.
+    """
+    (f2, f2f), (g1, g2) = low, high
+    on_low = f2f - 2 * centre * f2 + centre**2 * t.low_v2
+    on_high = t.v_high**2 * (g2 - 2 * centre * g1 + centre**2 * t.n_high)
+    return on_low + on_high
 
 
 def _over_one(second_moment: Array) -> Array:
-    """Return E[v^2] - 1, the variance of a variable of mean 1; what is but rounding is 0."""
+    """Return E[v^2] - 1, the variance of a variable of mean 1, or 0 where it is only rounding."""
     variance = second_moment - 1
     return np.where(variance < 1e-14, 0.0, variance)
 

@@ -1,20 +1,20 @@
 """95 % intervals for the estimates, wide enough for a skewed tail.
 
-TVD, KL and the bound live on the largest ratios, of which few are seen, and the largest of all
-perhaps never. A plain ``value +- 1.96 se`` then covers too little (`docs/intervals.md` has how
-little). Three things mend it:
+TVD, KL and the bound depend on the largest ratios. Few of these are drawn, and the largest of all
+perhaps never. A plain ``value +- 1.96 se`` then covers too little (`docs/intervals.md` has the
+measurements). Three changes correct this:
 
-- the interval is made on the log scale, as skewed as a Poisson count's;
-- the upper end is also computed with one draw more, at the ratio that q exceeds with
-  probability 0.1/N by the fitted Pareto tail: a ratio so rare that N draws miss it nine times
-  in ten. This is Agresti and Coull's idea of added successes, put where it matters. Where
-  the tail is well seen, one draw in N changes nothing;
-- where no draw lies above beta, the upper end is what the tail's fit has above it, and no less
-  than N draws without a hit allow at the largest ratio seen.
+- the interval is computed on the log scale, so that it is skewed like that of a Poisson count;
+- the upper end is also computed with one more draw. Its ratio is the one that q exceeds with
+  probability 0.1/N by the fitted Pareto tail: so rare that N draws miss it nine times in ten.
+  This is Agresti and Coull's idea of added successes, applied to the tail. Where many draws lie
+  in the tail, one more changes nothing;
+- where no draw lies above beta, the upper end is the fitted tail's mass above beta, and at least
+  the mass that N draws without a hit allow at the largest ratio seen.
 
-Where a ceiling of the ratios is known (`quasir.draws.ceiling`), the added draw is not above it,
-no tail can be heavier than one at the ceiling that N draws have missed, and at betas from the
-ceiling on TVD, KL and the bound are 0 for certain.
+Where a ceiling of the ratios is known (`quasir.draws.ceiling`), the added draw is at most the
+ceiling, the upper end is at most the mass that N draws without a hit allow at the ceiling, and
+TVD, KL and the bound are exactly 0 at every beta from the ceiling on.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ __all__ = ["PSEUDO_DRAW_MASS", "with_intervals"]
 PSEUDO_DRAW_MASS = 0.1
 """N times the q-mass above the added draw's ratio.
 
-N draws miss so rare a ratio nine times in ten; `docs/intervals.md` has the coverage measured
-with it.
+N draws miss such a ratio nine times in ten; `docs/intervals.md` has the measured coverage.
 """
 
 
@@ -49,13 +48,13 @@ def with_intervals(
     Parameters
     ----------
     raw, plus : Raw
-        The estimates on the draws, and with the one draw more.
+        The estimates on the draws, and on the draws with one more added.
     tail : Tail
         The fitted tail.
     names, boolean : tuples
         The features' names, and which of them are boolean.
     """
-    # No draw above beta, or no two ratios that differ: 0 is all that the draws can say.
+    # Where no draw lies above beta, or all ratios are equal, the draws give 0 for TVD.
     unseen = (raw.n_above == 0) | (raw.pairs["tvd"][0] <= 1e-12)
     upper = _unseen_tail(raw, tail, raw.log_beta[unseen]) if unseen.any() else {}
     estimates: dict[Key, Estimate] = {}
@@ -68,7 +67,7 @@ def with_intervals(
             part = _positive(pair, plus.pairs[name], quantity.high, slack)
             if unseen.any():
                 part = _unseen(quantity, part, unseen, raw.n_above, upper)
-            estimates[name] = _none(part, tail.exceeds_all(raw.log_beta))
+            estimates[name] = _certain_zero(part, tail.exceeds_all(raw.log_beta))
         elif quantity.interval is Interval.LOG_Z:
             plain, more = _symmetric(pair), _symmetric(plus.pairs[name])
             high = np.maximum(plain.high, more.high)
@@ -85,13 +84,13 @@ def with_intervals(
 def _rate(pair: Pair, n: int) -> Estimate:
     rate, se = pair
     low, high = log_interval(rate, se)
-    # Every draw accepted: how far from 1 the rate may be is that of a proportion.
+    # Where every draw was accepted, the lower end is that of a proportion.
     low = np.where(se == 0, wilson_interval(rate, np.full_like(rate, n))[0], low)
     return Estimate(rate, se, low, np.minimum(high, 1.0))
 
 
 def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | None) -> Estimate:
-    """Return an interval on the log scale, which allows for what bins leave open (`slack`)."""
+    """Return an interval on the log scale, widened by the `slack` of binned ratios."""
     low, high = log_interval(*raw)
     _, higher = log_interval(*plus)
     high = np.minimum(np.maximum(high, higher), largest)
@@ -103,9 +102,9 @@ def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | None) -> Est
 def _unseen(
     quantity: Quantity, part: Estimate, where: Array, n_above: Array, upper: dict[str, Array]
 ) -> Estimate:
-    """Raise the upper end where the draws show no tail; its standard error is not known there.
+    """Raise `high` where the draws show no tail, and set `se` to NaN there.
 
-    Where draws lie above beta, but all have the same ratio, the bound is seen all the same.
+    The bound is left as it is where draws lie above beta: they show it even if all have one ratio.
     """
     assert quantity.upper is not None
     high = np.minimum(upper[quantity.upper], quantity.high)
@@ -122,9 +121,9 @@ def _symmetric(raw: Pair, low: float = -math.inf) -> Estimate:
 
 
 def _proportion(raw: Pair, kish: Array, n: int) -> Estimate:
-    """Wilson's interval at the effective number of draws that the standard error implies."""
+    """Return Wilson's interval at the effective number of draws that the standard error implies."""
     value, se = np.clip(raw[0], 0.0, 1.0), raw[1]
-    # Always, or never, but for rounding.
+    # A feature that is always or never true has the mean 1 or 0, up to rounding.
     value = np.where((se == 0) & (np.abs(value - np.rint(value)) < 1e-12), np.rint(value), value)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         effective = np.where(se > 0, value * (1 - value) / se**2, kish)
@@ -132,20 +131,20 @@ def _proportion(raw: Pair, kish: Array, n: int) -> Estimate:
     return Estimate(value, se, *wilson_interval(value, effective))
 
 
-def _none(estimate: Estimate, where: Any) -> Estimate:
-    """Put 0, without any uncertainty, where that is known."""
+def _certain_zero(estimate: Estimate, where: Any) -> Estimate:
+    """Set the estimate and its interval to exactly 0 at the given places."""
     ends = (estimate.value, estimate.se, estimate.low, estimate.high)
     return Estimate(*(np.where(where, 0.0, end) for end in ends))
 
 
 def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> dict[str, Array]:
-    """Return upper ends at betas above every ratio seen: of the mass, and of KL, above beta."""
+    """Return upper ends at betas above every ratio seen: for p's mass above beta, and for KL."""
     log_z = float(raw.pairs["log_z"][0][0])
     per_z = math.exp(tail.log_max - log_z)  # the largest ratio in units of Z
     floor = np.full_like(log_beta, no_hits(tail.n) * per_z)
     if tail.k == -math.inf:
         return {"mass": floor, "log_excess": floor}
-    # No more than N draws without a hit allow at the ceiling; KL is at most p(w > beta) log M/beta.
+    # The mass that N draws without a hit allow at the ceiling M; KL <= p(w > beta) log M/beta.
     most = floor * math.exp(min(tail.log_ceiling - tail.log_max, 700.0))
     most_kl = most * np.maximum(tail.log_ceiling - log_beta, 0.0)
     if not tail.k < 1:

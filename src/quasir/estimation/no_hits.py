@@ -1,4 +1,4 @@
-"""What n draws without a hit say: the zero-hit bound."""
+"""The zero-hit bound: how probable an event may be that n draws never met."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["no_hits"]
 
 
 def no_hits(n: int) -> float:
-    """Return the largest probability that n draws without a hit allow (97.5 %).
+    """Return the upper bound (97.5 %) on the probability of an event that n draws never met.
 
     It is the upper end of Clopper and Pearson's 95 % interval at 0 hits, about 3.69/n.
 

@@ -1,4 +1,4 @@
-"""What is estimated: the one list that intervals, certificates, tables, figures and the page use.
+"""The estimated quantities: one list for intervals, certificates, tables, figures and the page.
 
 To add a quantity, declare it here and write its formula in `quasir.estimation.formulas`.
 """
@@ -15,7 +15,6 @@ __all__ = [
     "WISHES",
     "Interval",
     "Key",
-    "Line",
     "Moment",
     "Quantity",
     "heading_of",
@@ -28,13 +27,13 @@ class Interval(Enum):
     """How a 95 % interval is made (`quasir.estimation.intervals`)."""
 
     RATE = "on the log scale, within (0, 1]"
-    TAIL = "on the log scale, with an upper end that allows for a tail that was not seen"
-    LOG_Z = "normal, its upper end that of the draws with one more added"
+    TAIL = "on the log scale, with an upper end that allows for an unseen tail"
+    LOG_Z = "normal, with an upper end computed on the draws with one more added"
     NORMAL = "normal, within the quantity's range"
 
 
 class Line(NamedTuple):
-    """A line of a figure: the panel it is in, and what the legend calls it."""
+    """A line of a figure: its panel, and its label in the legend."""
 
     panel: str
     label: str
@@ -42,39 +41,40 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """One thing that is estimated at every beta.
+    """A quantity that is estimated at every beta.
 
     Attributes
     ----------
     name : str
-        Attribute of curves and certificates, column of the CSV, key of the JSON.
+        Its attribute of curves and certificates, column of the CSV and key of the JSON.
     symbol : str
-        As the paper writes it.
+        Its symbol in the paper.
     title, heading : str
-        What the text of a certificate and the page call it.
+        Its name in the text of a certificate, and on the page.
     meaning : str
         What it is, in a few words.
     equation : str
-        Of the paper.
+        Its equation in the paper.
     low, high : float
         Its range.
     interval : Interval
+        How its interval is made.
     beyond : str or None
-        Which expectation over the tail tells how it falls with beta (a field of `Beyond`).
+        The field of `Beyond` that approximates it, in units of Z, at betas far in the tail.
     upper : str or None
-        Which expectation bounds it where no draw lies above beta.
+        The field of `Beyond` that bounds it where no draw lies above beta.
     wish : bool
-        Whether `Curve.at` can be asked for it.
+        Whether `Curve.at` can choose beta by it.
     column : str or None
-        Its heading in the short table, where it is in it.
+        Its heading in the short table, or None if the table leaves it out.
     line : Line or None
-        Where it is in the figures.
+        Its line in the figures.
     of_base : bool
         Whether it needs log a(x) of a base.
     in_certificate : bool
         Whether the text of a certificate has a row for it.
     exponential : str or None
-        For a logarithm: the name of what it is the logarithm of.
+        For log z: the name of z.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Moment(NamedTuple):
 
 
 Key: TypeAlias = str | Moment
-"""Of an estimate: a quantity's name, or the moment of a feature."""
+"""The key of an estimate: a quantity's name, or the moment of a feature."""
 
 _LIST = (
     Quantity(
@@ -222,19 +222,19 @@ QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in _LIST
 """Name -> quantity, in the order in which they are shown."""
 
 WISHES = tuple(quantity.name for quantity in _LIST if quantity.wish)
-"""What beta can be chosen by."""
+"""The quantities that beta can be chosen by."""
 
 
 def title_of(key: Key) -> str:
-    """Return what a certificate calls an estimate."""
+    """Return the name of an estimate in a certificate."""
     return f"mean of {key.feature}" if isinstance(key, Moment) else QUANTITIES[key].title
 
 
 def heading_of(key: Key) -> str:
-    """Return what the page calls an estimate."""
+    """Return the name of an estimate on the page."""
     return f"Mean of {key.feature}" if isinstance(key, Moment) else QUANTITIES[key].heading
 
 
 def meaning_of(key: Key) -> str:
-    """Return what an estimate is, in a few words."""
+    """Return the meaning of an estimate, in a few words."""
     return "over the samples" if isinstance(key, Moment) else QUANTITIES[key].meaning

@@ -1,10 +1,10 @@
 """Sums of powers of the ratio w = P(x)/q(x) below and above any cut.
 
 Everything that section 2.3 of the paper estimates, and every delta-method variance, is made
-of a few sums over ``L = {0 < w <= c}`` and ``H = {w > c}``. They come from ratios that are sorted
-(`quasir.estimation.sorted_ratios`), or from bins of them (`quasir.estimation.binned_ratios`).
+of a few sums over ``L = {0 < w <= c}`` and ``H = {w > c}``. They come from sorted ratios
+(`quasir.estimation.sorted_ratios`) or from bins of ratios (`quasir.estimation.binned_ratios`).
 
-No sum over- or underflows, whatever the range of w: sums over L are kept in units of the
+No sum overflows or underflows, whatever the range of w: sums over L are kept in units of the
 largest ratio in L, sums over H in units of the largest ratio of all, which H contains.
 """
 
@@ -17,18 +17,30 @@ import numpy as np
 
 from quasir.core.types import Array
 
-__all__ = ["Ratios", "Straddled", "Sums", "in_unit", "running_sums", "suffix_sums"]
+__all__ = [
+    "COLUMN_POWER",
+    "LOW_POWER",
+    "SAME",
+    "Ratios",
+    "Straddled",
+    "Sums",
+    "in_unit",
+    "running_sums",
+    "suffix_sums",
+]
 
 SAME = 1e-9
-"""Log ratios that differ by less are the same, but for rounding."""
+"""Log ratios that differ by less than this are equal up to rounding."""
 
 LOW_POWER = np.array([1.0, 2.0])
+"""The power of w in each sum of `Sums.low`."""
 COLUMN_POWER = np.array([1.0, 2.0, 2.0])
+"""The power of w in each sum of `Sums.low_columns`."""
 
 
 @dataclass(frozen=True)
 class Straddled:
-    """The bins that Q cuts fall into, where ratios are known by bins only.
+    """The bins that Q cuts divide, where ratios are known only by bins.
 
     Attributes
     ----------
@@ -37,7 +49,7 @@ class Straddled:
     sums : array (Q, 2)
         Over the bin, with m = w/M: the sums of m and m^2.
     log_low, log_high : array (Q,)
-        Its edges.
+        The edges of the bin.
     """
 
     count: Array
@@ -46,7 +58,7 @@ class Straddled:
     log_high: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sums:
     """Sums over L = {0 < w <= c} and H = {w > c} at Q cuts c.
 
@@ -73,8 +85,7 @@ class Sums:
     high_columns : array (Q, K, 2)
         Over H, for each column f: the sums of f and f^2.
     straddled : Straddled or None
-        Where ratios are binned, the draws of which it is not known whether they are in L or in H;
-        they are in neither sum.
+        Where ratios are binned: the draws that may be in L or in H. No sum contains them.
     """
 
     n: float
@@ -90,7 +101,7 @@ class Sums:
     straddled: Straddled | None = None
 
     def plus_draw(self, log_w: float) -> Sums:
-        """Return the sums with one draw more, of ratio w; columns are left as they are."""
+        """Return the sums with one more draw, of ratio w; the columns do not change."""
         log_m = log_w - self.log_max
         powers = np.exp(log_m * np.array([1.0, 2.0, 1.0, 2.0, 2.0]))
         more = powers * np.array([1.0, 1.0, -log_m, -log_m, log_m**2])
@@ -108,16 +119,16 @@ class Sums:
 
 
 class Ratios(Protocol):
-    """What the estimates need of the ratios: sums at cuts, levels to search, the largest few."""
+    """The ratios of draws: sums at cuts, levels to search among, and the largest few."""
 
     n: int
     log_max: float
     exact_between: bool
-    """Whether the sums are exact at every cut, or at the levels alone."""
+    """Whether the sums are exact at every cut, or only at the levels."""
 
     @property
     def width(self) -> float:
-        """How far apart in log the levels are; 0 where the sums are exact at every cut."""
+        """The distance in log between levels; 0 where the sums are exact at every cut."""
 
     @property
     def n_possible(self) -> int:
@@ -128,26 +139,26 @@ class Ratios(Protocol):
         """How many levels there are."""
 
     def level(self, i: int) -> float:
-        """Return the log of level i; they ascend."""
+        """Return the log of level i; levels ascend with i."""
 
     def reach(self, count: int) -> int:
-        """Return the highest level that is at most the count-th largest ratio; -1 where none is."""
+        """Return the index of the highest level at or below the count-th largest ratio, or < 0."""
 
     def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
-        """Return cuts at which the sums are exact: the nearest, or (floor, ceil) one side."""
+        """Return the nearest cuts with exact sums, or with floor or ceil those below or above."""
 
     def largest(self, count: int) -> Array:
-        """Return the largest log ratios, `count` of them or all there are, ascending."""
+        """Return the `count` largest log ratios, or all if fewer, ascending."""
 
     def at_max(self) -> int:
-        """Return how many draws have the largest ratio, but for rounding."""
+        """Return how many draws have the largest ratio, up to rounding."""
 
     def at(self, log_cut: Array) -> Sums:
-        """Return the sums at each of the cuts."""
+        """Return the sums at each cut."""
 
 
 def in_unit(sums: Array, rise: Array) -> Array:
-    """Change the unit of local sums to one that is larger by the factor e^rise."""
+    """Change the unit of sums as in `Sums.high` to one larger by the factor e^rise."""
     s1, s2, s1l, s2l, s2ll = sums.T
     down = np.exp(-rise)
     return np.stack(
@@ -163,7 +174,7 @@ def in_unit(sums: Array, rise: Array) -> Array:
 
 
 def running_sums(units: Array, sums: Array, power: Array) -> Array:
-    """Return row m = the sum of rows before m, in units of the largest of them."""
+    """Return row m = the sum of the rows before m, in units of the largest of them."""
     out = np.zeros((len(units) + 1, *sums.shape[1:]))
     falls = np.exp((np.concatenate([units[:1], units[:-1]]) - units)[:, None] * power)
     for m, (fall, row) in enumerate(zip(falls, sums, strict=True)):
@@ -172,7 +183,7 @@ def running_sums(units: Array, sums: Array, power: Array) -> Array:
 
 
 def suffix_sums(sums: Array) -> Array:
-    """Return row m = the sum of rows m, m + 1, ..., with a last row of zeros."""
+    """Return row m = the sum of the rows m, m + 1, ..., and a last row of zeros."""
     out = np.zeros((len(sums) + 1, *sums.shape[1:]))
     out[:-1] = np.cumsum(sums[::-1], axis=0)[::-1]
     return out

@@ -1,7 +1,7 @@
 """Ratios in memory: sorted once, then summed below and above any cut.
 
-The ratios are summed chunk by chunk; the sums at any cut are those of the whole chunks on its left
-and on its right, plus a part of one chunk. A cut costs microseconds, however many the draws.
+The ratios are summed chunk by chunk. The sums at any cut are those of the whole chunks on its left
+and on its right, plus a part of one chunk. A cut takes microseconds, for any number of draws.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["SortedRatios"]
 
 CHUNK = 2048
 GROUP = 64
-"""Chunks that are summed at once: a megabyte, so that they stay in cache."""
+"""Chunks that are summed together: a megabyte, which stays in cache."""
 
 
 class SortedRatios:
-    """The ratios in order, with what is needed to sum them at any cut.
+    """The ratios in ascending order, prepared for sums at any cut.
 
     Parameters
     ----------
     log_ratio : array
         Log of the ratio of every draw; -inf where P(x) = 0.
     low_columns, high_columns : sequences of arrays
-        Columns summed over L (with weights w and w^2) and over H (without). They come in
-        pairs and are most often the same array; KL(p_beta, a) needs two.
+        Columns summed over L (with weights w and w^2) and over H (without). They come in pairs:
+        for a feature the two are the same array, for KL(p_beta, a) they differ.
     """
 
     exact_between = True
@@ -78,7 +78,7 @@ class SortedRatios:
 
     @property
     def n_levels(self) -> int:
-        """The levels are the ratios themselves."""
+        """How many levels there are: each ratio is one."""
         return len(self.log_w)
 
     def level(self, i: int) -> float:
@@ -86,19 +86,19 @@ class SortedRatios:
         return float(self.log_w[i])
 
     def reach(self, count: int) -> int:
-        """Return where the count-th largest ratio is; below 0 where there are fewer."""
+        """Return the index of the count-th largest ratio; below 0 if there are fewer."""
         return len(self.log_w) - count
 
     def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
-        """Return the cuts: the sums are exact at all of them."""
+        """Return the cuts unchanged: the sums are exact everywhere."""
         return log_cut
 
     def largest(self, count: int) -> Array:
-        """Return the largest log ratios, `count` of them or all there are, ascending."""
+        """Return the `count` largest log ratios, or all if fewer, ascending."""
         return self.log_w[max(len(self.log_w) - count, 0) :]
 
     def at_max(self) -> int:
-        """Return how many draws have the largest ratio, but for rounding."""
+        """Return how many draws have the largest ratio, up to rounding."""
         return len(self.log_w) - int(np.searchsorted(self.log_w, self.log_max - SAME))
 
     def _sum_chunks(self) -> None:
@@ -132,23 +132,22 @@ class SortedRatios:
         self._from_columns = suffix_sums(high_columns)
 
     def at(self, log_cut: Array) -> Sums:
-        """Return the sums at each of the cuts."""
+        """Return the sums at each cut."""
         log_cut = np.atleast_1d(np.asarray(log_cut, dtype=np.float64))
         parts = [self._at(log_cut[i : i + 256]) for i in range(0, len(log_cut), 256)]
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
         n_high, unit, low, high, low_columns, high_columns = joined
-        total = self._from[0]
         return Sums(
-            float(self.n),
-            self.log_max,
-            log_cut,
-            n_high,
-            unit,
-            low,
-            high,
-            total,
-            low_columns,
-            high_columns,
+            n=float(self.n),
+            log_max=self.log_max,
+            log_cut=log_cut,
+            n_high=n_high,
+            log_unit=unit,
+            low=low,
+            high=high,
+            total=self._from[0],
+            low_columns=low_columns,
+            high_columns=high_columns,
         )
 
     def _at(self, log_cut: Array) -> tuple[Array, Array, Array, Array, Array, Array]:

@@ -1,8 +1,8 @@
-"""A summary of draws: a few hundred kilobytes from which every estimate can be made, and merged.
+"""A summary of draws: a few hundred kilobytes that give every estimate, and that merge.
 
 It holds the sums of the trade-off by bins of the ratio, the largest ratios for the fit of the tail,
-and the means under q. Summaries of shards add up to the summary of the run, so a run of any length
-is estimated in the memory of one shard.
+and the means under q. The summaries of shards merge into that of the run, so the estimates of a run
+of any length need the memory of a few shards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quasir.core.types import Array
 from quasir.errors import InputError
 from quasir.estimation.binned_ratios import BinnedRatios, largest_of
 from quasir.estimation.bins import Bins
-from quasir.estimation.columns import Basis, columns_of, means_under_q
+from quasir.estimation.columns import Basis, means_under_q, ratio_columns
 from quasir.estimation.tail import tail_size
 
 __all__ = ["Summary", "kept"]
@@ -28,32 +28,32 @@ __all__ = ["Summary", "kept"]
 def kept(n: int) -> int:
     """Return how many of the largest ratios a summary of n draws keeps.
 
-    The tail of N draws has 3 sqrt(N) ratios, of which n N-ths are expected among n: at most
-    3 sqrt(n). A tenth more and 64 allow for chance, so that the merged tail is whole; for a run of
-    10^9 draws it is 94,868 ratios. Where it is not, `Summary.tail_is_whole` says so.
+    The tail of a run of N draws has 3 sqrt(N) ratios (94,868 for N = 10^9). A share n/N of them is
+    expected among n draws: at most 3 sqrt(n). A tenth more, and 64, allow for chance, so that no
+    ratio of the merged tail is missing. If one may be, `Summary.tail_is_whole` is False.
     """
     return math.ceil(1.1 * tail_size(n)) + 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What is kept of some draws.
+    """A summary of draws.
 
     Attributes
     ----------
     n : int
-        Draws, those with P(x) = 0 included.
+        All draws, also those with P(x) = 0.
     names, boolean : tuple
-        Of each feature: its name, and whether it was 0 or 1 wherever P(x) > 0.
+        For each feature: its name, and whether it is 0 or 1 wherever P(x) > 0.
     has_base : bool
-        Whether log_base was known; the last column is then the base's.
+        Whether log_base is known; the last column is then the base's.
     bins : Bins
     low_shift, high_shift : array (K,)
-        What was taken off each column before it was summed, over L and over H.
+        The number subtracted from each column before it was summed over L and over H.
     mean, spread : array (K,)
-        Of each column over all draws: the mean, and the sum of squared deviations from it.
+        The mean of each column over all draws, and the sum of squared deviations from it.
     log_w, often : array
-        The largest log ratios, ascending, each once, and how often each was drawn.
+        The largest log ratios, ascending and without repeats, and how often each was drawn.
     whole_above : float
         No log ratio at or above this is missing from `log_w`.
 
@@ -97,11 +97,11 @@ class Summary:
         log_p, log_q, log_base, features
             As in `Draws`.
         keep : int, optional
-            How many of the largest ratios; by default as many as `kept` says.
+            How many of the largest ratios to keep; by default `kept(n)`.
         fineness : int, optional
-            Of the bins; by default the finest that needs at most `MOST_BINS`.
+            That of the bins; by default the finest that needs at most `MOST_BINS`.
         """
-        columns = columns_of(log_p, log_q, log_base, features)
+        columns = ratio_columns(log_p, log_q, log_base, features)
         possible = columns.log_ratio > -np.inf
         everything = bool(possible.all())
 
@@ -116,25 +116,27 @@ class Summary:
         largest, often, whole_above = _largest(top, np.ones(len(top), np.int64), keep)
         if len(top) < len(log_w):
             whole_above = float(largest[0])
+        mean, spread = columns.over_all()
         return cls(
-            len(log_p),
-            columns.names,
-            columns.boolean,
-            columns.has_base,
-            bins,
-            columns.low_shift,
-            columns.high_shift,
-            *columns.over_all(),
-            largest,
-            often,
-            whole_above,
+            n=len(log_p),
+            names=columns.names,
+            boolean=columns.boolean,
+            has_base=columns.has_base,
+            bins=bins,
+            low_shift=columns.low_shift,
+            high_shift=columns.high_shift,
+            mean=mean,
+            spread=spread,
+            log_w=largest,
+            often=often,
+            whole_above=whole_above,
         )
 
     @classmethod
     def merged(cls, parts: Sequence[Summary], keep: int | None = None) -> Summary:
-        """Return the summary of all the draws that the parts are of.
+        """Return the summary of the draws of all the parts.
 
-        `keep` is how many of the largest ratios, by default as many as `kept` says.
+        `keep` is how many of the largest ratios to keep, by default `kept(n)`.
         """
         first = parts[0]
         if len(parts) == 1:
@@ -152,7 +154,7 @@ class Summary:
         if first.has_base and log_max > -np.inf:
             low_shift[-1] = log_max
         bins = Bins.merged([part._shifted(low_shift, most.high_shift).bins for part in parts])
-        # Chan, Golub and LeVeque (1983): a spread is those of the parts, and that of their means.
+        # Chan, Golub and LeVeque (1983): add the spreads of the parts and that of their means.
         weights = np.array([part.n for part in parts])[:, None] / n
         means = np.stack([part.mean for part in parts])
         mean = (weights * means).sum(axis=0)
@@ -164,18 +166,20 @@ class Summary:
             kept(n) if keep is None else keep,
         )
         return cls(
-            n,
-            first.names,
-            tuple(all(each) for each in zip(*(part.boolean for part in parts), strict=True)),
-            first.has_base,
-            bins,
-            low_shift,
-            most.high_shift,
-            mean,
-            spread,
-            log_w,
-            often,
-            max(whole_above, *(part.whole_above for part in parts)),
+            n=n,
+            names=first.names,
+            boolean=tuple(
+                all(each) for each in zip(*(part.boolean for part in parts), strict=True)
+            ),
+            has_base=first.has_base,
+            bins=bins,
+            low_shift=low_shift,
+            high_shift=most.high_shift,
+            mean=mean,
+            spread=spread,
+            log_w=log_w,
+            often=often,
+            whole_above=max(whole_above, *(part.whole_above for part in parts)),
         )
 
     def _shifted(self, low_shift: Array, high_shift: Array) -> Summary:
@@ -186,44 +190,44 @@ class Summary:
 
     @property
     def tail_is_whole(self) -> bool:
-        """Whether the ratios that the tail is fitted to are all there.
+        """Whether no ratio is missing that the fit of the tail needs.
 
-        They are unless the draws of a part had far more than their share of the largest, as where
-        draws were saved in the order of their ratios.
+        One may be missing where a part has far more than its share of the largest ratios, for
+        example if draws were saved in the order of their ratios.
         """
         return self.tail_begins >= self.whole_above
 
     @property
     def tail_begins(self) -> float:
-        """The smallest log ratio that the tail's fit needs, by those that are known."""
+        """The smallest log ratio that the fit of the tail needs, among those kept."""
         largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
 
     def basis(self, doubts: tuple[str, ...] = (), log_ceiling: float = math.inf) -> Basis:
-        """Return what an `Evaluator` needs; what no ratio shows is told."""
+        """Return the input of an `Evaluator`; the caller supplies the doubts and the ceiling."""
         features = len(self.names)
         shift = np.where(self.boolean, 0.0, self.low_shift[:features])
         low, high = self.low_shift.copy(), self.high_shift.copy()
         low[:features] = high[:features] = shift
         bins = self._shifted(low, high).bins
         return Basis(
-            BinnedRatios(self.n, bins, self.log_w, self.often),
-            self.names,
-            self.boolean,
-            shift,
-            self.has_base,
-            lambda: means_under_q(self.names, self.mean, self.spread, self.n),
-            doubts,
-            log_ceiling,
+            ratios=BinnedRatios(self.n, bins, self.log_w, self.often),
+            names=self.names,
+            boolean=self.boolean,
+            shift=shift,
+            has_base=self.has_base,
+            means_of_q=lambda: means_under_q(self.names, self.mean, self.spread, self.n),
+            doubts=doubts,
+            log_ceiling=log_ceiling,
         )
 
 
 def _largest(
     log_w: Array, often: NDArray[np.int64], keep: int
 ) -> tuple[Array, NDArray[np.int64], float]:
-    """Return the largest values, each once, how often each comes, and what none is missing above.
+    """Return the largest values without repeats, how often each occurs, and `Summary.whole_above`.
 
-    At least `keep` draws are kept, the last value with all its draws.
+    At least `keep` draws are kept; the smallest value kept counts all its draws.
     """
     values, places = np.unique(log_w, return_inverse=True)
     counts = np.bincount(places, often, len(values)).astype(np.int64)

@@ -1,10 +1,10 @@
-"""Summaries of shards, kept beside them: a second look at a run reads these alone.
+"""Summaries of shards, kept beside them, so that a second look at a run reads no draws.
 
-`draws/shard-00000.summary` belongs to `draws/shard-00000.parquet`: it has that shard's hash, as the
-manifest has it, and the size and time of its file. Where one of them differs, or the summary is
-absent or cannot be read, the shard is read and the summary is made again. The shard's hash is then
-taken, unless its file has the size and time that it had when it was written; the pages that are
-read are compared with their checksums in any case.
+`draws/shard-00000.summary` belongs to `draws/shard-00000.parquet`. It records the shard's hash from
+the manifest, and the size and time of its file. Where one of them differs, or the summary is absent
+or unreadable, the shard is read and summarised again. The shard's hash is then checked, unless its
+file still has the size and time that it was written with. The checksums of the pages that are read
+are always checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quasir.estimation.tail import tail_size
 from quasir.store import FEATURE, Store
 from quasir.store.manifest import shard_name
 
-__all__ = ["shard_summary", "summarise", "summary_path"]
+__all__ = ["shard_summary", "summarise"]
 
 FORMAT = 1
 MERGED_AT_ONCE = 16
@@ -46,7 +46,7 @@ def summarise(store: Store, *, keep: bool = True, progress: Progress = False) ->
     ----------
     store : Store
     keep : bool
-        Whether to write the summaries that had to be made beside their shards.
+        Whether to write new summaries beside their shards.
     progress : bool or callable
 
     Raises
@@ -60,14 +60,14 @@ def summarise(store: Store, *, keep: bool = True, progress: Progress = False) ->
         whole, above = _merged(store, keep, more, report)
         if whole.tail_is_whole:
             return whole
-        # A shard has more than its share of the largest ratios: it is asked for more of them.
+        # A shard may hold more of the largest ratios than it kept: ask it for all that can matter.
         more = {i: tail_size(n) + 1 for i, level in above.items() if level > whole.tail_begins}
 
 
 def _merged(
     store: Store, keep: bool, more: dict[int, int], report: Report
 ) -> tuple[Summary, dict[int, float]]:
-    """Return the summary of all shards, and above what the largest ratios of each are whole."""
+    """Return the summary of all shards, and by shard its `Summary.whole_above`."""
     n, done = len(store), 0
     parts: list[Summary] = []
     above: dict[int, float] = {}
@@ -87,9 +87,9 @@ def _merged(
 
 
 def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
-    """Yield the summaries in order; shards are read and binned by threads.
+    """Yield the summaries in order; threads read and bin the shards.
 
-    Both let go of the interpreter most of the time.
+    Reading and binning release the interpreter's lock most of the time.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         under_way: deque[tuple[int, Future[Summary | None]]] = deque()
@@ -104,16 +104,16 @@ def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int,
 
 
 def summary_path(store: Store, number: int) -> Path:
-    """Return where the summary of a shard is, or will be: in the run's folder always."""
+    """Return the path of a shard's summary, which is always in the run's folder."""
     return store.path(number).with_suffix(".summary")
 
 
 def shard_summary(
     store: Store, number: int, keep: bool = True, largest: int | None = None
 ) -> Summary | None:
-    """Return the summary of a shard, made again where it must be; None if the shard is damaged.
+    """Return the summary of a shard, read or made; None if the shard is damaged.
 
-    `largest` is how many of the largest ratios it must have, where that is more than usual.
+    `largest` is how many of the largest ratios it must hold, if more than usual.
     """
     there = _read(store, number)
     if there is not None and (
@@ -133,7 +133,7 @@ def shard_summary(
         columns["log_p"], columns["log_q"], columns.get("log_base"), features, largest
     )
     if keep:
-        # A run that may only be read is estimated all the same.
+        # A read-only run can still be estimated.
         with contextlib.suppress(PermissionError):
             sha256 = store.shards[number].sha256
             _write(summary, summary_path(store, number), sha256, identity)
@@ -141,7 +141,7 @@ def shard_summary(
 
 
 def _scores(store: Store, number: int) -> tuple[dict[str, NDArray[Any]], list[int]] | None:
-    """Return the numbers of a shard, and what its file was when they were read; None if damaged."""
+    """Return the numbers of a shard, and the identity of its file; None if damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,7 +164,7 @@ def _scores(store: Store, number: int) -> tuple[dict[str, NDArray[Any]], list[in
 
 
 def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> None:
-    """Write the facts as JSON, then one array after the other, which takes less than a zip file."""
+    """Write the facts as JSON, then the arrays one by one, without the overhead of a zip file."""
     parts = asdict(summary)
     parts |= parts.pop("bins")
     arrays = {k: v for k, v in parts.items() if isinstance(v, np.ndarray)}
@@ -181,7 +181,7 @@ def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> No
 
 
 def _read(store: Store, number: int) -> Summary | None:
-    """Return a summary that is there and belongs to the shard, or None."""
+    """Return the stored summary of the shard, or None if there is none that fits it."""
     try:
         with summary_path(store, number).open("rb") as file:
             facts = json.loads(str(np.load(file, allow_pickle=False)))

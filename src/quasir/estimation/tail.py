@@ -1,8 +1,8 @@
-"""The tail of the ratios: how heavy it is, and what may lie beyond the largest one seen.
+"""The tail of the ratios: how heavy it is, and what may lie beyond the largest ratio seen.
 
-The largest ratios are fitted by a generalised Pareto distribution, by the method of Zhang and
+A generalised Pareto distribution is fitted to the largest ratios, by the method of Zhang and
 Stephens (2009) with the weak prior of Vehtari et al. (2024, "Pareto smoothed importance
-sampling"). Its shape k tells which moments of the ratio exist: E[w^r] is finite for r < 1/k.
+sampling"). Its shape k shows which moments of the ratio exist: E[w^r] is finite for r < 1/k.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy as np
 from quasir.core.types import Array
 from quasir.estimation.ratios import Ratios
 
-__all__ = ["Beyond", "Tail", "fit_tail", "tail_size"]
+__all__ = ["Tail", "fit_tail", "tail_size"]
 
 MIN_TAIL = 5
-"""Fewer exceedances than this say nothing of a shape."""
+"""With fewer exceedances than this, no shape is estimated."""
 OFTEN = 5
-"""A largest ratio that was drawn this often is taken for the largest there is."""
+"""If the largest ratio was drawn this often, it is taken to be the largest that exists."""
 
 ROUNDING = 1e-9
-"""How far in log a ratio may lie above the ceiling by rounding alone."""
+"""How far above the ceiling rounding may put a log ratio."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 class Beyond(NamedTuple):
-    """Four expectations under q over {w > beta}; the last three are infinite for k >= 1.
+    """Expectations under q over {w > beta}; all but `share` are infinite for k >= 1.
 
-    q(w > beta), E[w], E[w - beta] and E[w log(w/beta)].
+    They are q(w > beta), E[w], E[w - beta] and E[w log(w/beta)].
     """
 
     share: float
@@ -42,16 +42,16 @@ class Beyond(NamedTuple):
     log_excess: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tail:
     """A generalised Pareto tail of the ratios, in units of the largest ratio seen.
 
     Attributes
     ----------
     k : float
-        Shape. -inf where the largest ratios are all the same; NaN where too few were seen.
+        Shape. -inf where the largest ratios are all equal; NaN where too few were seen.
     scale, threshold : float
-        Scale, and where the tail begins.
+        Scale, and the ratio at which the tail begins.
     count, n : int
         Draws in the tail, and all draws.
     log_max : float
@@ -59,7 +59,7 @@ class Tail:
     at_max : int
         Draws with that ratio.
     log_ceiling : float
-        What no log ratio exceeds, where that is known.
+        A proved upper bound on the log ratios; infinite where none is known.
     """
 
     k: float
@@ -72,17 +72,17 @@ class Tail:
     log_ceiling: float = math.inf
 
     def exceeds_all(self, log_beta: Array | float) -> Any:
-        """Return whether, at a level or at each, no item has a ratio above it, drawn or not."""
+        """Return True where beta is at or above the ceiling, so that no item's ratio exceeds it."""
         return log_beta >= self.log_ceiling - ROUNDING
 
     @property
     def fitted(self) -> bool:
-        """Whether there is a fit to extrapolate with."""
+        """Whether k is finite, so that the fit can be extrapolated."""
         return math.isfinite(self.k)
 
     @cached_property
     def heavier(self) -> Tail:
-        """The tail with k at the upper end of its 95 % interval, kept below 1 where k is.
+        """The tail with k at the upper end of its 95 % interval, but below 1 if k is below 1.
 
         The standard error of k is asymptotically (1 + k)/sqrt(count), for k > -1/2.
         """
@@ -91,9 +91,9 @@ class Tail:
         return replace(self, k=min(self.k + rise, cap))
 
     def log_ratio_at(self, mass: float) -> float:
-        """Return the log ratio above which q has this mass, at least the largest one seen.
+        """Return the log ratio above which q has this mass, but at least the largest one seen.
 
-        On a discrete space the largest ratio may be met again and again; then it is returned.
+        On a discrete space the largest ratio may be drawn many times; then it is returned.
         """
         if not self.fitted or self.at_max >= OFTEN:
             return self.log_max
@@ -107,7 +107,7 @@ class Tail:
         return min(self.log_max + beyond, self.log_ceiling)
 
     def above(self, log_beta: float) -> Beyond:
-        """Return what the fit has above beta, in units of the largest ratio; see `Beyond`."""
+        """Return the fit's expectations above beta, in units of the largest ratio; see `Beyond`."""
         beta = math.exp(min(log_beta - self.log_max, 600.0))
         excess = (beta - self.threshold) / self.scale
         stretch = 1 + self.k * excess
@@ -120,7 +120,7 @@ class Tail:
         scale = self.scale * stretch
         mean_excess = scale / (1 - self.k)
         # The mean over v in (0, 1) of (beta + y) log(1 + y/beta) at y(v) = scale (v^-k - 1)/k;
-        # v = s^r with r = 2/(1 - k) tames the end v -> 0.
+        # v = s^r with r = 2/(1 - k) removes the singularity at v -> 0.
         r = 2 / (1 - self.k)
         s = (_NODES + 1) / 2
         log_v = r * np.log(s)
@@ -129,20 +129,20 @@ class Tail:
             y = y * (scale / beta)  # in units of beta
             values = beta * (1 + y) * np.log1p(y) * r * s ** (r - 1)
             kl = mass * float((_WEIGHTS / 2 * values).sum())
-        # For k next to 1 the integral is past a float's range, and next to infinite.
+        # For k close to 1 the integral exceeds the range of a float.
         kl = kl if math.isfinite(kl) else math.inf
         return Beyond(mass, mass * (beta + mean_excess), mass * mean_excess, kl)
 
 
 def tail_size(n: int) -> int:
-    """Return how many of n ratios make the tail, as in PSIS: min(n/5, 3 sqrt(n))."""
+    """Return how many of n ratios form the tail, as in PSIS: min(n/5, 3 sqrt(n))."""
     return math.floor(min(0.2 * n, 3 * math.sqrt(n)))
 
 
 def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
     """Fit the tail to the largest `tail_size` ratios.
 
-    A ceiling that a ratio is above holds no longer: scores that differ from call to call, say.
+    The ceiling is discarded if a ratio exceeds it, as scores that vary from call to call may do.
     """
     log_ceiling = math.inf if ratios.log_max > log_ceiling + ROUNDING else log_ceiling
     n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
@@ -153,11 +153,20 @@ def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
     excess = largest[largest > threshold] - threshold
 
     def tail(k: float, scale: float = math.nan) -> Tail:
-        return Tail(k, scale, threshold, len(excess), n, log_max, at_max, log_ceiling)
+        return Tail(
+            k=k,
+            scale=scale,
+            threshold=threshold,
+            count=len(excess),
+            n=n,
+            log_max=log_max,
+            at_max=at_max,
+            log_ceiling=log_ceiling,
+        )
 
     if len(log_w) < MIN_TAIL or count < MIN_TAIL:
         return tail(math.nan)
-    # Equal but for rounding: the ratio is bounded as far as anyone can tell.
+    # All equal up to rounding: by these draws the ratio is bounded.
     if len(excess) == 0 or excess[-1] - excess[0] <= 1e-9:
         return tail(-math.inf)
     if len(excess) < MIN_TAIL:
@@ -186,5 +195,5 @@ def _fit_generalised_pareto(x: Array) -> tuple[float, float]:
         best = float((theta[good] * weight).sum() / weight.sum())
         shape = float(np.log1p(-best * x).mean())
     scale = -shape / best if best != 0 else float(x.mean())
-    # The prior is worth ten excesses of shape 1/2.
+    # The prior has the weight of ten excesses of shape 1/2.
     return (n * shape + 10 * 0.5) / (n + 10), scale

@@ -1,4 +1,4 @@
-"""How long a text is."""
+"""The length of a text."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.targets.feature import Feature
 
-__all__ = ["contains", "regex", "words"]
+__all__ = ["contains", "regex", "whole_words", "words"]
 
 
 def regex(pattern: str, name: str | None = None, case: bool = True) -> Feature:
@@ -24,7 +24,7 @@ def regex(pattern: str, name: str | None = None, case: bool = True) -> Feature:
     try:
         compiled = re.compile(pattern, 0 if case else re.IGNORECASE)
     except re.error as error:
-        raise InputError(f"{pattern!r} is no regular expression: {error}.") from error
+        raise InputError(f"{pattern!r} is not a regular expression: {error}.") from error
 
     def found(item: Any) -> bool:
         return compiled.search(text_of(item)) is not None
@@ -52,7 +52,7 @@ def words(words: Iterable[str], name: str | None = None, case: bool = False) -> 
     """Return whether any of the words is in the text, as a whole word.
 
     A word is whole if neither a letter, a digit nor an underscore touches it, so punctuation
-    around it does not matter. Case does not either, unless ``case=True``.
+    around it does not matter. Case matters only with ``case=True``.
 
     Examples
     --------
@@ -63,14 +63,12 @@ def words(words: Iterable[str], name: str | None = None, case: bool = False) -> 
         words = [words]
     stripped = [word.strip() for word in words]
     if not stripped or not all(stripped):
-        raise InputError(
-            f"feature {name or 'words'!r} needs at least one word, and none that is empty."
-        )
+        raise InputError(f"feature {name or 'words'!r} needs at least one word, and no empty ones.")
     return regex(whole_words(stripped), name or " or ".join(stripped), case)
 
 
 def whole_words(words: Iterable[str]) -> str:
-    """Return the pattern of any of the words, whole."""
+    """Return the pattern that finds any of the words as a whole word."""
     # The longest first, so that "New York" is not cut to "New".
     longest_first = sorted(set(words), key=len, reverse=True)
     return rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"

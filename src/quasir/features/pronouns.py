@@ -1,4 +1,4 @@
-"""Whom a text is about, by its pronouns."""
+"""The gender that most pronouns of a text have."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pronouns(
     ----------
     gender : {"female", "male"}
     case : {"any", "lower"}
-        "lower" counts lower-case pronouns alone, as the original code did; a sentence's first
-        "She" then does not count. The paper's own figure colours it, so "any" is the default.
+        "lower" counts only lower-case pronouns, as the original code did, and so not the "She"
+        that begins a sentence. The paper's own figure colours it, so "any" is the default.
     name : str, optional
         By default the gender.
 

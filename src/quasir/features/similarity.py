@@ -1,4 +1,4 @@
-"""How close a text is to a given one, by sentence embeddings (section 3.3 of the paper)."""
+"""Similarity of texts to a given one, by sentence embeddings (section 3.3 of the paper)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL = "sentence-transformers/all-mpnet-base-v2"
 def similarity(
     text: str, above: float | None = None, embed: Embed | None = None, name: str | None = None
 ) -> Feature:
-    """Return the cosine of a text's embedding and the given text's, or whether it is above.
+    """Return the cosine of a text's embedding and the given text's, or whether it is `above`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def similarity(
         Makes the feature boolean: whether the cosine is above this (the paper: 0.95).
     embed : callable, optional
         From a list of texts to an array of their embeddings, one a row. By default the paper's
-        model through sentence-transformers, from the extra ``text``, loaded when first asked.
+        model through sentence-transformers, from the extra ``text``, loaded at the first use.
     name : str, optional
 
     Examples
@@ -66,7 +66,7 @@ def _unit(rows: Any) -> Array:
 
 
 class _SentenceTransformer:
-    """The default embedding, loaded when first asked."""
+    """The default embedding, loaded at the first use."""
 
     def __init__(self, model: str = MODEL) -> None:
         self.model = model

@@ -1,9 +1,9 @@
-"""Metrics: what the samples are like, and how much a chain's draws are worth.
+"""Metrics of samples and of Markov chains.
 
-`self_bleu`, `distinct`, `unique_share` and `perplexity` describe a set of samples; their spread
-is that over repeated runs (`over_runs`). `moments` estimates means, with standard errors.
-`autocorrelation_time` and `ess` are for chains, and `to_arviz` hands chains, draws and samples on
-to ArviZ.
+`self_bleu`, `distinct`, `unique_share` and `perplexity` describe a set of samples; `over_runs`
+gives their mean and spread over repeated runs. `moments` estimates means, with standard errors.
+`autocorrelation_time` and `ess` are for chains. `to_arviz` converts chains, draws and samples for
+ArviZ.
 """
 
 from quasir.metrics.chains import autocorrelation_time, ess

@@ -1,4 +1,4 @@
-"""How much a Markov chain's draws are worth: autocorrelation time and effective sample size."""
+"""Autocorrelation time and effective sample size of Markov chains."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ __all__ = ["autocorrelation", "autocorrelation_time", "ess", "integrated"]
 def autocorrelation_time(chain: ArrayLike) -> float:
     r"""Return the integrated autocorrelation time, 1 + 2 (rho_1 + rho_2 + ...).
 
-    The mean of n draws of the chain is as uncertain as that of n/tau independent ones.
+    The mean of n draws of the chain is as uncertain as that of n/tau independent draws, where tau
+    is this time.
 
     Parameters
     ----------
     chain : array of shape (draws,) or (chains, draws)
-        A number of each state, such as a feature's column, in the order drawn.
+        One number for each state, such as the value of a feature, in the order drawn.
 
     Returns
     -------
     float
-        1 for independent draws, below 1 where they alternate. NaN, with a warning, for a chain
-        that never moves: it does not tell how fast it would.
+        1 for independent draws, below 1 if they alternate. NaN, with a warning, for a chain that
+        never moves.
 
     Notes
     -----
-    Autocovariances come from one FFT a chain. Several chains are put together as in Vehtari et
+    Autocovariances come from one FFT for each chain. Several chains are combined as in Vehtari et
     al. (2021), whose variance includes that between the chains' means, so that chains which
-    disagree count for little. The sum is cut by Geyer's (1992) initial monotone sequence: sums of
-    pairs rho_2k + rho_2k+1 are positive and fall for a reversible chain (IMH and RWMH are), and
-    from the first that is not, what is left is noise. It is at least 1/log10 of all draws, which
-    is the cap of Vehtari et al. for chains that alternate.
+    disagree have a small effective size. The sum is cut by Geyer's (1992) initial monotone
+    sequence: for a reversible chain (IMH and RWMH are) the sums of pairs rho_2k + rho_2k+1 are
+    positive and fall; from the first pair that is not positive on, only noise is left. The time
+    is at least 1/log10(number of draws), the limit of Vehtari et al. for chains that alternate.
 
     Examples
     --------
@@ -52,14 +53,14 @@ def autocorrelation_time(chain: ArrayLike) -> float:
 
 
 def ess(chain: ArrayLike) -> float:
-    """Return the effective sample size: the draws, over their `autocorrelation_time`.
+    """Return the effective sample size: the number of draws over their `autocorrelation_time`.
 
     Examples
     --------
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> 3000 < ess(draws) < 5000
     True
-    >>> 0.9 < ess(np.repeat(draws, 3, axis=1)) / ess(draws) < 1.1  # each thrice: worth no more
+    >>> 0.9 < ess(np.repeat(draws, 3, axis=1)) / ess(draws) < 1.1  # repeats add nothing
     True
     """
     chains = _checked(chain)
@@ -69,9 +70,9 @@ def ess(chain: ArrayLike) -> float:
 def _time(chains: Array) -> float:
     if np.ptp(chains) == 0:
         warnings.warn(
-            f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: it either has not "
-            "moved or was asked for what never changes, and its autocorrelation time is unknown "
-            "(NaN). Look at another feature of it.",
+            f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: either the chain "
+            "has not moved, or this number is the same for all states. The autocorrelation time "
+            "is unknown (NaN). Use another feature of the chain.",
             QuasirWarning,
             stacklevel=3,
         )
@@ -80,15 +81,15 @@ def _time(chains: Array) -> float:
 
 
 def autocorrelation(chains: Array) -> Array:
-    """Return rho_0 = 1, rho_1, ..., of an array of shape (chains, draws).
+    """Return rho_0 = 1, rho_1, ..., for an array of shape (chains, draws).
 
-    With s_t the mean over the chains of the autocovariance at lag t (divided by the draws,
-    whatever the lag) and b the variance of the chains' means, rho_t is (s_t + b)/(s_0 + b).
+    rho_t is (s_t + b)/(s_0 + b). Here s_t is the mean over the chains of the autocovariance at
+    lag t (divided by the number of draws at every lag), and b the variance of the chains' means.
     """
     draws = chains.shape[1]
     means = chains.mean(axis=1)
     centred = chains - means[:, None]
-    # As much padding as draws, so that the end of a chain does not meet its beginning.
+    # Padded to twice the length, so that the end of a chain does not wrap around to its start.
     size = 1 << (2 * draws - 1).bit_length()
     spectrum = np.fft.rfft(centred, size, axis=1)
     power = spectrum.real**2 + spectrum.imag**2
@@ -117,13 +118,13 @@ def _checked(chain: ArrayLike) -> Array:
         array = np.atleast_2d(np.asarray(chain, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"the chain is no array of numbers ({error}): give a number of each state, and "
-            "chains of one length."
+            f"the chain is not an array of numbers ({error}): give one number for each state, "
+            "and chains of equal length."
         ) from error
     if array.ndim > 2:
         raise InputError(
             f"the chain has shape {array.shape}, but must be (draws,) or (chains, draws): one "
-            "number of each state."
+            "number for each state."
         )
     if array.shape[1] < 4:
         raise InputError(

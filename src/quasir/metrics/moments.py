@@ -22,15 +22,15 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     Parameters
     ----------
     items : items
-        Samples; a chain's draws are not i.i.d., and their standard error is that of `ess` draws.
+        I.i.d. samples. Draws of a chain are not; their standard error is that of `ess` draws.
     features : Feature, or several
 
     Returns
     -------
     dict of Estimate
-        By the feature's name. The standard error is s/sqrt(n), with s of n - 1 degrees of
-        freedom, NaN for one sample. The interval is Wilson's for a boolean feature, else the mean
-        -+ 1.96 standard errors.
+        Keyed by the feature's name. The standard error is s/sqrt(n), where s has n - 1 degrees of
+        freedom; it is NaN for one sample. The interval is Wilson's for a boolean feature, else
+        the mean -+ 1.96 standard errors.
 
     Examples
     --------
@@ -46,11 +46,11 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     for feature in asked:
         if not isinstance(feature, Feature):
             raise InputError(
-                f"{feature!r} is no feature: make one with qr.Feature(name, function)."
+                f"{feature!r} is not a feature: make one with qr.Feature(name, function)."
             )
     names = [feature.name for feature in asked]
     if len(set(names)) < len(names):
-        raise InputError(f"features are told apart by name, but these are {names}.")
+        raise InputError(f"features need different names, but these are {names}.")
     return {feature.name: _mean(feature(column)) for feature in asked}
 
 

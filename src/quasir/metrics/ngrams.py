@@ -1,8 +1,8 @@
 """How often each n-gram occurs in each text, by sorting integers.
 
-An n-gram is coded as the pair of its first n - 1 tokens, which have a code already, and its last
-token. One sort of these codes and their places puts equal n-grams side by side, and those of one
-text within them, so that every count is the length of a run.
+The code of an n-gram combines the code of its first n - 1 tokens with its last token. One sort of
+the codes and their places puts equal n-grams next to each other, and among these the ones of each
+text, so that every count is the length of a run.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["Counts", "count_ngrams", "in_order"]
 class Counts:
     """The counts of all n-grams of one order: one entry for each n-gram and text it occurs in.
 
-    Entries of one n-gram stand together, its texts in order.
+    The entries of an n-gram are adjacent, in the order of the texts.
 
     Attributes
     ----------
     text : array of int
-        Which text.
+        The index of the text.
     count : array of int
         How often the n-gram occurs there; at least 1.
     ngram : array of int
-        Which n-gram: 0, 1, ... in order.
+        The number of the n-gram: 0, 1, ... in order.
     first : array of int
-        The first entry of each n-gram.
+        The index of the first entry of each n-gram.
     """
 
     text: NDArray[np.int64]
@@ -43,16 +43,16 @@ class Counts:
 
 
 def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Counts]:
-    """Give the counts of 1-grams, 2-grams, ..., n-grams.
+    """Yield the counts of 1-grams, 2-grams, ..., n-grams.
 
     Parameters
     ----------
     texts : CodedTexts
     n : int
-        The longest.
+        The longest order.
     shared : bool
-        Whether, from the second order on, to leave out what goes on from an n-gram of one text
-        alone: it is in that text alone too. For samples that differ this is most of the work.
+        Whether to skip extensions of n-grams that occur in one text only: they, too, occur in that
+        text only. For samples that differ this saves most of the work.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Co
     >>> one.text, one.count, one.ngram
     (array([0, 0, 1]), array([2, 1, 1]), array([0, 1, 1]))
     """
-    # A -1 after each text shows where it ends.
+    # A -1 marks the end of each text.
     owner = np.repeat(np.arange(len(texts)), texts.lengths + 1)
     tokens = np.full(len(owner), -1)
     at = np.arange(len(texts.codes)) + np.repeat(np.arange(len(texts)), texts.lengths)
@@ -92,7 +92,7 @@ def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Co
 def in_order(
     key: NDArray[np.int64], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both sorted by key, and at the same key by place; none is below 0.
+    """Return both arrays sorted by key, then by place; no entry may be negative.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def in_order(
 
 
 def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell where a value differs from the one before it; the first does."""
+    """Return where a value differs from the one before it; True for the first."""
     changes = np.ones(len(values), dtype=bool)
     changes[1:] = values[1:] != values[:-1]
     return changes

@@ -23,22 +23,22 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     Parameters
     ----------
     texts : items
-        Scored as the base scores them: by token ids where they are its own tokens, else by text.
+        Scored by token ids if they consist of the base's own tokens, else by text.
     base : CausalLM, Seq2SeqLM, or anything with ``log_prob(items)``
-        a(x), with the temperature, top-k and top-p it was made with.
+        a(x), with its own temperature, top-k and top-p.
     tokens : array of int, optional
-        How many tokens each text was scored with; needed where the base has no tokenizer.
+        How many tokens each text was scored with; needed if the base has no tokenizer.
 
     Returns
     -------
     float
-        inf, with a warning, where the base cannot give one of the texts.
+        inf, with a warning, if a text has probability 0 under the base.
 
     Notes
     -----
-    A language model's tokens are those that its `log_prob` is a sum over: the text's own, and the
-    end token where the text ended before ``max_tokens``; a text cut at that limit has none. Each
-    token weighs the same, so a long text weighs more than a short one.
+    The tokens of a text are those that `log_prob` sums over: the text's own, and the end token if
+    the text ended before ``max_tokens``; a text cut at that limit has no end token. Each token has
+    the same weight, so a long text weighs more than a short one.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     if not callable(getattr(base, "log_prob", None)):
         raise InputError(
             f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
-            "perplexity is of a normalised distribution."
+            "perplexity needs a normalised distribution."
         )
     if tokens is None:
         items, counts = _counted(items, base)
@@ -66,7 +66,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     ):
         raise InputError(f"tokens must be {len(items)} counts, one for each text.")
     if counts.sum() == 0:
-        raise InputError("the texts have no tokens at all, so no mean over them is defined.")
+        raise InputError("the texts have no tokens, so the mean over tokens is undefined.")
     log_prob = check_log_scores(base.log_prob(items), items, name_of(base), "log a")
     impossible = np.flatnonzero(log_prob == -np.inf)
     if len(impossible):
@@ -82,7 +82,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
 
 
 def _counted(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
-    """Return the items as the base's tokens, and how many each is scored with."""
+    """Return the items as the base's tokens, and the number of tokens each is scored with."""
     if not all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
         raise InputError(
             f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "

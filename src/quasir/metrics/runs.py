@@ -38,7 +38,7 @@ class Runs:
 
 
 def over_runs(values: Iterable[SupportsFloat]) -> Runs:
-    """Return the mean and standard deviation of numbers, one a run.
+    """Return the mean and standard deviation of numbers, one for each run.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def over_runs(values: Iterable[SupportsFloat]) -> Runs:
     if not np.isfinite(numbers).all():
         i = int(np.argmin(np.isfinite(numbers)))
         raise InputError(
-            f"run {i} of {len(numbers)} gave {numbers[i]}, and so no mean: leaving such a run out "
-            "would select among runs; find out why it failed."
+            f"run {i} of {len(numbers)} gave {numbers[i]}, so there is no mean. To leave the run "
+            "out would bias the mean: find out why it failed."
         )
     sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
     return Runs(float(numbers.mean()), sd, len(numbers))

@@ -1,4 +1,4 @@
-"""Self-BLEU (Zhu et al., 2018, Texygen): how alike samples are; appendix G of the paper."""
+"""Self-BLEU (Zhu et al. 2018, Texygen; appendix G of the paper): how similar samples are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quasir.errors import InputError
 from quasir.metrics.ngrams import Counts, count_ngrams
 from quasir.metrics.text_codes import Unit, code
 
-__all__ = ["bleu_of_each", "self_bleu"]
+__all__ = ["bleu_of_each", "closest_length", "self_bleu"]
 
 EPSILON = 0.1
-"""What a precision's numerator is where no n-gram matches: Chen and Cherry (2014), method 1."""
+"""The numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1."""
 
 
 def self_bleu(texts: Items, n: int = 5, unit: Unit = "word") -> float:
@@ -25,17 +25,17 @@ def self_bleu(texts: Items, n: int = 5, unit: Unit = "word") -> float:
     texts : items
         Strings, texts of a language model, samples or draws: at least two.
     n : int
-        The longest n-grams counted; all orders weigh the same.
+        The longest n-grams counted; all orders have the same weight.
     unit : {"word", "character"}
-        What n-grams are made of: what stands between whitespace, or characters. Published
-        figures that were made on raw strings are over characters; the two are not comparable.
+        The tokens of n-grams: words separated by whitespace, or characters. Published figures
+        that were computed on raw strings are over characters; the two are not comparable.
 
     Notes
     -----
-    Exact, and equal to the mean over the texts of NLTK's ``sentence_bleu(all others, text,
-    weights=(1/n,) * n, smoothing_function=SmoothingFunction().method1)``, but linear in the
-    texts up to a sort. A count is clipped at the highest in any other text. For all texts at
-    once, that is the highest of all, or for the one text that has it, the second highest.
+    The result equals the mean over the texts of NLTK's ``sentence_bleu(all others, text,
+    weights=(1/n,) * n, smoothing_function=SmoothingFunction().method1)``, but takes the time of a
+    sort. The count of an n-gram is clipped at its highest count in any other text. That is the
+    highest count of all; for a text that alone has the highest, it is the second highest.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
         matches = np.bincount(counts.text, clipped, minlength=len(coded))
         if order == 1:
             matches_any = matches > 0
-        # A text of fewer tokens than the order has no n-gram; its denominator is 1 all the same.
+        # A text with fewer tokens than the order has no n-gram; its denominator is still 1.
         total = np.maximum(lengths - order + 1, 1)
         log_precision += np.log(np.where(matches > 0, matches, EPSILON) / total)
     penalty = brevity_penalty(lengths, closest_length(lengths))
@@ -81,7 +81,7 @@ def best_elsewhere(counts: Counts) -> NDArray[np.int64]:
 
 
 def closest_length(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each text, the length of another that is closest to its own; of two, the shorter.
+    """Return, for each text, the closest length of another text; of two, the shorter.
 
     Examples
     --------
@@ -100,5 +100,5 @@ def closest_length(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def brevity_penalty(lengths: NDArray[np.int64], closest: NDArray[np.int64]) -> Array:
     """Return exp(1 - r/c) for a text of c tokens below the closest length r, else 1."""
-    # An empty text matches nothing and scores 0, whatever is put here for it.
+    # An empty text matches nothing and scores 0, whatever its penalty is.
     return np.exp(np.minimum(1 - closest / np.maximum(lengths, 1), 0.0))

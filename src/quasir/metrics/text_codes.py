@@ -1,4 +1,4 @@
-"""Texts as integers: each word, or each character, by its code."""
+"""Texts as integers: each word or each character has a code."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class CodedTexts:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Words, or characters, in each text."""
+        """The number of words or characters in each text."""
         return np.diff(self.offsets)
 
 
 def code(items: Items, unit: Unit = "word") -> CodedTexts:
-    """Return texts as codes, equal where the words (split at whitespace) or characters are.
+    """Return texts as codes: equal words (split at whitespace) or characters have equal codes.
 
     Examples
     --------
@@ -50,18 +50,18 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
     texts = texts_of(items)
     if unit == "word":
         lengths: list[int] = []
-        # A word that is not there yet gets the number of those that are, without Python's help.
+        # A new word gets the number of words so far; this runs in C, not in a Python loop.
         codes: defaultdict[str, int] = defaultdict()
         codes.default_factory = codes.__len__
         every = map(codes.__getitem__, chain.from_iterable(_words(texts, lengths)))
-        flat = np.fromiter(every, np.int64)  # and with it the lengths
+        flat = np.fromiter(every, np.int64)  # fills `lengths`, too
         return CodedTexts(flat, offsets_of(lengths))
     if unit == "character":
         points = "".join(texts).encode("utf-32-le", "surrogatepass")
         characters = np.frombuffer(points, dtype="<u4")
         used = np.zeros(int(characters.max(initial=0)) + 1, dtype=bool)
         used[characters] = True
-        # Codes without gaps, so that those of n-grams stay small.
+        # Codes without gaps keep the codes of n-grams small.
         return CodedTexts(
             (np.cumsum(used) - 1)[characters], offsets_of([len(text) for text in texts])
         )
@@ -69,7 +69,7 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
 
 
 def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:
-    """Split one text after the other, noting lengths: no more than one text's words are kept."""
+    """Split one text after the other and note its length; only one text's words are in memory."""
     for text in texts:
         words = text.split()
         lengths.append(len(words))
@@ -78,7 +78,7 @@ def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:
 
 def texts_of(items: Items) -> list[str]:
     """Return the text of each item, as `quasir.core.items.text_of` has it."""
-    # A list is read as it is: packing it only to unpack it takes longer than splitting it.
+    # A list is read directly: to pack and unpack it would take longer than to split its texts.
     column = items if isinstance(items, (list, tuple)) else items_of(items)
     if isinstance(column, Coded):
         support = [text_of(item) for item in column.support]
@@ -87,9 +87,9 @@ def texts_of(items: Items) -> list[str]:
 
 
 def items_of(items: Any) -> Items:
-    """Return a column of items: as given, or those of samples and of draws."""
+    """Return a column of items: those given, or those of samples or draws."""
     if not isinstance(items, (SampleSet, Draws)):
         return as_items(items)
     if items.items is None:
-        raise InputError("these draws keep no items: make them with items=, or with qr.draw.")
+        raise InputError("these draws have no items: make them with items=, or with qr.draw.")
     return items.items

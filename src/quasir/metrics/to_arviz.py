@@ -1,4 +1,4 @@
-"""Chains, samples and draws for ArviZ."""
+"""Conversion of chains, samples and draws for ArviZ."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ SAMPLE_DIMS = ["chain", "draw"]
 
 
 def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
-    """Return an `xarray.DataTree` that ArviZ reads; it needs arviz-base.
+    """Return an `xarray.DataTree` that ArviZ reads; this needs arviz-base.
 
     Parameters
     ----------
     chains : mapping of names to arrays, Samples, or Draws
-        Arrays have the shape (draws,) or (chains, draws), with more dimensions after these if
-        need be. See `to_groups` for what is put where.
+        Arrays have the shape (draws,) or (chains, draws), and may have more dimensions after
+        these. `to_groups` explains the groups.
     """
     groups = to_groups(chains)
     for name in (name for group in groups.values() for name in group):
         if "/" in name or name in SAMPLE_DIMS:
             raise InputError(
-                f"{name!r} cannot name a variable of ArviZ, where / parts groups, and chain and "
-                "draw are dimensions: give the feature another name."
+                f"{name!r} cannot name a variable of ArviZ, where / separates groups, and chain "
+                "and draw are dimensions: give the feature another name."
             )
     try:
         arviz_base = importlib.import_module("arviz_base")
     except ModuleNotFoundError as error:
         raise InputError(
             f"to_arviz needs {error.name}: pip install arviz-base. Without it, "
-            "quasir.metrics.to_arviz.to_groups gives the same as plain arrays."
+            "quasir.metrics.to_arviz.to_groups returns the same data as plain arrays."
         ) from error
     from quasir.core.version import __version__
 
@@ -54,11 +54,10 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
 def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
     """Return ArviZ's groups as dictionaries of arrays of shape (chains, draws, ...).
 
-    Chains and samples are its ``posterior``. Draws are not: they follow q, not p, until they are
-    weighted by the ratio P(x)/q(x), so their group is ``proposal``. The features are its
-    variables, and items that are numbers are the variable ``item``. Scores are in
-    ``sample_stats``: ``log_p``, ``log_q``, and of draws ``log_u`` and the log weights
-    ``log_ratio``, of samples ``log_p_beta``.
+    Chains and samples are the group ``posterior``. Draws follow q, not p, until they are weighted
+    by the ratio P(x)/q(x), so their group is ``proposal``. The variables are the features, and
+    ``item`` if the items are numbers. Scores are in ``sample_stats``: ``log_p`` and ``log_q``; for
+    draws also ``log_u`` and the log weights ``log_ratio``; for samples also ``log_p_beta``.
 
     Examples
     --------

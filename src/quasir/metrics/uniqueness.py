@@ -1,4 +1,4 @@
-"""How many different things there are among samples."""
+"""The share of different samples, and of different n-grams among them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["distinct", "unique_share"]
 
 
 def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
-    """Return Distinct-n (Li et al., 2016): different n-grams, per n-gram, of all texts together.
+    """Return Distinct-n (Li et al. 2016): the share of different n-grams in all texts together.
 
     Parameters
     ----------
     texts : items
     n : int
     unit : {"word", "character"}
-        What n-grams are made of, as in `self_bleu`.
+        The tokens of n-grams, as in `self_bleu`.
 
     Notes
     -----
-    It falls as texts are added: compare sets of the same size alone.
+    It falls as texts are added: compare only sets of the same size.
 
     Examples
     --------
@@ -45,9 +45,9 @@ def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
 
 
 def unique_share(texts: Items) -> float:
-    """Return the number of different samples, per sample.
+    """Return the number of different samples divided by the number of samples.
 
-    Samples are the same where their text is; arrays of numbers are compared as numbers.
+    Samples are equal if their texts are; arrays of numbers are compared as numbers.
 
     Examples
     --------

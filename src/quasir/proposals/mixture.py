@@ -22,7 +22,7 @@ class Mixture:
     ----------
     components : sequence of Proposal
     weights : sequence of float, optional
-        By default all the same; they are normalised.
+        By default all are equal; they are normalised.
 
     Examples
     --------

@@ -8,20 +8,21 @@ import numpy as np
 
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
+from quasir.proposals.inverse_cdf import InverseCdf
 
-__all__ = ["ScipyDistribution", "from_scipy"]
+__all__ = ["from_scipy"]
 
 TABLE = 1 << 16
-"""Integers whose log probability is looked up instead of computed, at most."""
+"""Largest number of integers whose log probability is looked up instead of computed."""
 NEGLIGIBLE = 1e-18
-"""Mass left out at each end of the support that is enumerated: below a float64's rounding."""
+"""Largest mass to leave out at each end of the listed support: less than float64 rounding."""
 
 
 def from_scipy(distribution: Any) -> ScipyDistribution:
     """Make a target and proposal of a frozen distribution of `scipy.stats`.
 
-    Discrete ones are what the paper is about; a continuous one works as well, P and q then
-    being densities.
+    The paper is about discrete distributions; a continuous one works as well, and P and q are then
+    densities.
 
     Examples
     --------
@@ -44,7 +45,7 @@ class ScipyDistribution:
         if not callable(log_density) or not callable(getattr(distribution, "rvs", None)):
             raise InputError(
                 f"from_scipy needs a frozen scipy distribution such as scipy.stats.poisson(10), "
-                f"with logpmf (or logpdf) and rvs; a {type(distribution).__name__} has not both."
+                f"with logpmf (or logpdf) and rvs; a {type(distribution).__name__} lacks them."
             )
         self.distribution = distribution
         self._log_density = log_density
@@ -55,7 +56,7 @@ class ScipyDistribution:
         self.prefix_stable = self._first is not None
 
     def _tabulate(self) -> None:
-        # scipy's rv_discrete may have values that are no integers; those are left to scipy.
+        # scipy's rv_discrete may have values that are not integers; scipy handles those.
         if getattr(self.distribution.dist, "xk", None) is not None:
             return
         bounds = self._bounds()
@@ -64,12 +65,12 @@ class ScipyDistribution:
         self._first = bounds[0]
         self.support = np.arange(bounds[0], bounds[1] + 1)
         self._log_pmf = np.asarray(self._log_density(self.support), dtype=np.float64)
-        self._cumulative = np.asarray(self.distribution.cdf(self.support), dtype=np.float64)
+        self._invert = InverseCdf(self.distribution.cdf(self.support))
 
     def _bounds(self) -> tuple[int, int] | None:
-        """Return the ends of what has all but a negligible mass, or None where that is wide.
+        """Return the ends of an interval with all but a negligible mass, or None if it is too wide.
 
-        Found by widening about the median; scipy's own quantiles fail for so small a mass.
+        The interval grows around the median; scipy's own quantiles fail for so small a mass.
         """
         lowest, highest = self.distribution.support()
         median, reach = float(self.distribution.median()), 16
@@ -89,8 +90,7 @@ class ScipyDistribution:
         if self._first is None:
             items = np.asarray(self.distribution.rvs(size=n, random_state=rng))
             return Batch(items, self.log_prob(items))
-        place = np.searchsorted(self._cumulative, rng.random(n), side="right")
-        place = np.minimum(place, len(self._cumulative) - 1)
+        place = self._invert(rng.random(n))
         return Batch(place + self._first, self._log_pmf[place])
 
     def log_prob(self, items: Items) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from quasir.core.items import Coded
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
+from quasir.proposals.inverse_cdf import InverseCdf
 
 __all__ = ["Table"]
 
@@ -58,13 +59,14 @@ class Table:
         total = float(values.sum())
         self._log_total = math.log(total)
         cumulative = np.cumsum(values)
-        self._cumulative = cumulative / cumulative[-1]
+        cumulative /= cumulative[-1]
         # Rounding must not leave room above the last item that can be drawn.
-        self._cumulative[np.flatnonzero(values)[-1] :] = 1.0
+        cumulative[np.flatnonzero(values)[-1] :] = 1.0
+        self._invert = InverseCdf(cumulative)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw n items, by one uniform each."""
-        codes = np.searchsorted(self._cumulative, rng.random(n), side="right")
+        """Draw n items, with one uniform each."""
+        codes = self._invert(rng.random(n))
         items = (
             self.support[codes]
             if isinstance(self.support, np.ndarray)
@@ -73,7 +75,7 @@ class Table:
         return Batch(items, self._log_weight[codes] - self._log_total)
 
     def log_score(self, items: Items) -> Array:
-        """Return the log of each item's weight; -inf where it has none."""
+        """Return the log of each item's weight; -inf if that is 0 or absent."""
         if isinstance(items, Coded):
             places = self._places(items.support)[items.codes]
         else:

@@ -1,4 +1,4 @@
-"""From a checked recipe to base, features, proposal and target."""
+"""Making base, features, proposal and target from a checked recipe."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from quasir.recipes.schema import FeatureSpec, Recipe, Source
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
 
-__all__ = ["Built", "build", "features_of", "python_files", "resolve"]
+__all__ = ["build", "features_of", "python_files", "resolve"]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A recipe's parts, ready to draw."""
+    """A recipe's parts, ready to draw; `models` tells the loaded models from others."""
 
     base: Any
     proposal: Proposal
@@ -35,27 +35,31 @@ class Built:
 
 
 def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
-    """Load the models and make the features; `folder` is where the recipe is."""
+    """Load the models and make the features of a recipe in `folder`."""
     named = features_of(recipe, folder, allow_code)
     recipe = located(recipe, folder)
     sources = Sources(recipe)
     base = sources.make(recipe.base)
     proposal = base if recipe.proposal == Source() else sources.make(recipe.proposal)
-    return Built(base, proposal, named, sources.identities())
+    return Built(base=base, proposal=proposal, features=named, models=sources.identities())
 
 
 def features_of(
     recipe: Recipe, folder: Path, allow_code: bool | None = False
 ) -> dict[str, Feature]:
-    """Make the features; a user's Python is run only if allowed, and left out if that is None."""
+    """Return the features by name.
+
+    For features in the user's own Python, `allow_code` True runs the code, False raises, and None
+    omits the feature.
+    """
     made = {}
     for name, spec in recipe.features.items():
         if spec.python is not None and allow_code is None:
             continue
         if spec.python is not None and not allow_code:
             raise RecipeError(
-                f"feature {name!r} is the function {spec.python}, and running a recipe's code was "
-                "not allowed: read that file, and give --allow-code if you trust it."
+                f"feature {name!r} is the function {spec.python}, and this recipe may not run "
+                "code: read that file, and give --allow-code if you trust it."
             )
         made[name] = _feature(name, spec, folder)
     return made
@@ -64,14 +68,14 @@ def features_of(
 def resolve(
     recipe: Recipe, built: Built, progress: Progress = False, proposal: Proposal | None = None
 ) -> tuple[Recipe, Product]:
-    """Fit the lambdas that the recipe leaves open; return it with them, and the target.
+    """Fit the lambdas that the recipe does not give; return the full recipe, and the target.
 
-    The draws are the base's, or those of a proposal that is known to be better.
+    The fit uses draws of the base, or of `proposal` where it is given.
 
     Raises
     ------
     InfeasibleError
-        Where the wishes cannot be met, or the fit has too few draws.
+        If the wishes cannot be met, or the fit has too few draws.
     """
     if recipe.unfitted:
         fitted = constrain(
@@ -93,7 +97,7 @@ def resolve(
 
 
 def python_files(recipe: Recipe, folder: Path) -> Iterator[Path]:
-    """Yield the files of the user's own features."""
+    """Yield the Python files of the user's own features."""
     names = {spec.python.rpartition(":")[0] for spec in recipe.features.values() if spec.python}
     for name in sorted(names):
         yield folder / name
@@ -103,7 +107,13 @@ def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     case = {} if spec.case is None else {"case": spec.case}
     if spec.named is not None:
         known = features.NAMED[spec.named]
-        return Feature(name, known.function, known.batched, known.expensive, known.spans)
+        return Feature(
+            name,
+            known.function,
+            batched=known.batched,
+            expensive=known.expensive,
+            spans=known.spans,
+        )
     if spec.words is not None:
         return features.words(spec.words, name=name, **case)
     if spec.contains is not None:

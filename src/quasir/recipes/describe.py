@@ -1,4 +1,4 @@
-"""What a recipe asks for, in sentences."""
+"""Sentences that say what a recipe asks for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from quasir.recipes.schema import Choice, Recipe
 
-__all__ = ["asked", "choice_in_words", "proposal_in_words"]
+__all__ = ["asked"]
 
 
 def asked(recipe: Recipe) -> list[str]:
-    """Return what a recipe asks for, in sentences."""
+    """Return sentences that say what a recipe asks for."""
     said = [recipe.about] if recipe.about else []
     base = recipe.base
     name = base.model or (f"Poisson({base.poisson:g})" if base.poisson else "a table of items")
@@ -19,10 +19,10 @@ def asked(recipe: Recipe) -> list[str]:
     said.append(f"The base is {name}{prompt}{limit}.")
     for feature, wish in recipe.want.items():
         if feature in recipe.pointwise:
-            said.append(f"{feature} is {'true' if wish else 'false'} of every sample.")
+            said.append(f"{feature} is {'true' if wish else 'false'} for every sample.")
         elif feature in recipe.coefficients:
             said.append(
-                f"{feature} is {wish:g} in the mean, by a tilt with lambda = "
+                f"The mean of {feature} is {wish:g}, by a tilt with lambda = "
                 f"{recipe.coefficients[feature]:.4g}."
             )
     for feature, coefficient in recipe.coefficients.items():
@@ -30,14 +30,14 @@ def asked(recipe: Recipe) -> list[str]:
             said.append(f"{feature} is rewarded: the base is tilted by exp({coefficient:g} phi).")
     watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
     if watched:
-        said.append(f"Measured besides: {', '.join(watched)}.")
-    said.append(f"Proposals come from {proposal_in_words(recipe)}.")
-    said.append(f"Beta is chosen for {choice_in_words(recipe.choose)}.")
+        said.append(f"Also measured: {', '.join(watched)}.")
+    said.append(f"Proposals come from {_proposal(recipe)}.")
+    said.append(f"Beta is chosen for {_choice(recipe.choose)}.")
     return said
 
 
-def proposal_in_words(recipe: Recipe) -> str:
-    """Return what the proposal is."""
+def _proposal(recipe: Recipe) -> str:
+    """Return the proposal in words."""
 
     def of(source: Any) -> str:
         if source.mixture is not None:
@@ -64,8 +64,8 @@ def proposal_in_words(recipe: Recipe) -> str:
     return of(recipe.proposal)
 
 
-def choice_in_words(choice: Choice) -> str:
-    """Return how beta is chosen."""
+def _choice(choice: Choice) -> str:
+    """Return the wish that beta is chosen by, in words."""
     name, value = next(iter(choice.wish.items()))
     return {
         "acceptance_rate": f"an acceptance rate of {value:g}, at the best quality",

@@ -1,4 +1,4 @@
-"""The distributions that a recipe names; each model is loaded once."""
+"""Loading the distributions that a recipe names; each model is loaded once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sources:
     Parameters
     ----------
     recipe : Recipe
-        With whole paths for models in folders; see `quasir.recipes.paths`.
+        With absolute paths for models in folders; see `quasir.recipes.paths`.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -31,7 +31,7 @@ class Sources:
         self.varied: dict[tuple[Any, ...], Any] = {}
 
     def make(self, source: Source) -> Any:
-        """Return what a source names: something with `sample` and `log_prob`."""
+        """Return the distribution of a source: it has `sample` and `log_prob`."""
         if source.table is not None:
             return Table(source.table)
         if source.poisson is not None:
@@ -64,13 +64,13 @@ class Sources:
 
         settings = {name: getattr(source, name) for name in (*WEIGHTS, *WARP)}
         if source.model is None:
-            # What a proposal leaves out is the base's.
+            # A setting that the proposal leaves out is taken from the base.
             left_out = [name for name in settings if name not in source.model_fields_set]
             settings |= {name: getattr(self.recipe.base, name) for name in left_out}
         if settings["model"] is None:
             raise RecipeError(
-                "the proposal names no model, and the base is none: give it a model, a table or a "
-                "poisson."
+                "the proposal names no model, and the base has none: give the proposal a model, a "
+                "table or a poisson."
             )
         weights = {name: settings[name] for name in WEIGHTS}
         name = weights.pop("model")
@@ -89,7 +89,7 @@ class Sources:
         return self.varied[ways]
 
     def identities(self) -> list[dict[str, str | None]]:
-        """Return, for each model, what tells it from others: names, revision, hashes."""
+        """Return what identifies each model: names, revision and hashes."""
         return [_identity(model) for model in self.models.values()]
 
 
@@ -108,13 +108,13 @@ def _identity(model: Any) -> dict[str, str | None]:
 
 
 def _shown(name: str) -> str:
-    """Return a name that stays when folders are moved; what is in them has a hash."""
+    """Return a name that does not change when a folder is moved; the hash tells its content."""
     path = Path(name)
     return path.name if path.is_absolute() else name
 
 
 def _hash(name: str) -> str | None:
-    """Return the hash of the weights of a built-in model or of a folder; a hub has revisions."""
+    """Return the hash of the weights in a folder or a built-in model; None for a hub id."""
     from quasir.text.loading import BUILT_IN
 
     folder = BUILT_IN.get(name, Path(name))

@@ -1,4 +1,4 @@
-"""From YAML to a checked recipe; every mistake is told with its file, its line and a remedy."""
+"""Reading and checking recipes in YAML; a message names a mistake's file and line, and a remedy."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ INSIDE: dict[str, type[BaseModel]] = {
     "similarity": SimilaritySpec,
     "choose": Choice,
 }
-"""Which part stands under which key, for suggestions."""
+"""The part of a recipe under each key, for suggestions."""
 
 
 def find(name: str | Path) -> Path:
-    """Return the file of a recipe: a path, the folder of a run, or a name that is built in."""
+    """Return the file of a recipe: a path, the folder of a run, or the name of a built-in one."""
     path = Path(name)
     if path.is_dir():
         path = path / "recipe.yaml"
@@ -48,7 +48,7 @@ def find(name: str | Path) -> Path:
 
 
 def read(path: Path, **changes: Any) -> Recipe:
-    """Read a recipe's file; changes are fields that the command line sets instead."""
+    """Read a recipe's file; `changes` replace its fields, unless they are None."""
     return parse(path.read_text(encoding="utf-8"), str(path), **changes)
 
 
@@ -75,15 +75,15 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
     doubled = _doubled(tree)
     if doubled is not None:
         raise RecipeError(
-            f"{file}, line {doubled.start_mark.line + 1}: {doubled.value} is given twice; only one "
-            "of them would count"
+            f"{file}, line {doubled.start_mark.line + 1}: {doubled.value} is given twice; only the "
+            "last would count"
         )
     value |= {key: change for key, change in changes.items() if change is not None}
     try:
         recipe = Recipe.model_validate(value)
     except ValidationError as error:
-        told = [_told(mistake, tree, file) for mistake in error.errors()]
-        raise RecipeError("\n".join(dict.fromkeys(told))) from error
+        messages = [_message(mistake, tree, file) for mistake in error.errors()]
+        raise RecipeError("\n".join(dict.fromkeys(messages))) from error
     _check(recipe, tree, file)
     return recipe
 
@@ -94,19 +94,19 @@ def from_dict(value: Mapping[str, Any], **changes: Any) -> Recipe:
         text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
     except yaml.YAMLError as error:
         raise RecipeError(
-            f"a recipe holds texts, numbers, lists and mappings alone: {error}"
+            f"a recipe may hold only texts, numbers, lists and mappings: {error}"
         ) from error
     return parse(text, "recipe", **changes)
 
 
 def dump(recipe: Recipe) -> str:
-    """Return a recipe as YAML, what is left at its default left out."""
+    """Return a recipe as YAML; most fields that have their default are left out."""
     plain = recipe.model_dump(by_alias=True, exclude_defaults=True, mode="json")
     always = {"draws": recipe.draws, "max_tokens": recipe.max_tokens, "seed": recipe.seed}
     return yaml.safe_dump(plain | always, sort_keys=False, allow_unicode=True, width=95)
 
 
-def _told(mistake: Any, tree: yaml.Node, file: str) -> str:
+def _message(mistake: Any, tree: yaml.Node, file: str) -> str:
     place = list(mistake["loc"])
     line = _line(tree, place)
     where = ".".join(str(part) for part in place)
@@ -123,7 +123,7 @@ def _told(mistake: Any, tree: yaml.Node, file: str) -> str:
 
 
 def _known(place: list[Any]) -> list[str]:
-    """Return the keys that are known where a wrong one stands."""
+    """Return the known keys at the place of a wrong one."""
     part: type[BaseModel] = Recipe
     for step in place[:-1]:
         if isinstance(step, str) and step in INSIDE:
@@ -134,7 +134,7 @@ def _known(place: list[Any]) -> list[str]:
 
 
 def _line(tree: yaml.Node, place: list[Any]) -> int:
-    """Return the line of the deepest node on the way to `place` that is there."""
+    """Return the line of the deepest existing node on the way to `place`."""
     node, line = tree, tree.start_mark.line
     for step in place:
         if isinstance(node, yaml.MappingNode):
@@ -152,7 +152,7 @@ def _line(tree: yaml.Node, place: list[Any]) -> int:
 
 
 def _doubled(node: yaml.Node) -> yaml.Node | None:
-    """Return a key that its mapping has twice, of which YAML silently keeps the last."""
+    """Return a key that occurs twice in its mapping, if any; YAML silently keeps the last one."""
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         seen = set()
@@ -168,7 +168,7 @@ def _doubled(node: yaml.Node) -> yaml.Node | None:
 
 
 def _check(recipe: Recipe, tree: yaml.Node, file: str) -> None:
-    """Check what one field says of another."""
+    """Check fields that depend on each other."""
     for field, names in (("want", recipe.want), ("lambda", recipe.coefficients)):
         for name, number in names.items():
             line = _line(tree, [field, name])

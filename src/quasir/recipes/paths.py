@@ -1,4 +1,4 @@
-"""Models in folders: next to the recipe as it was written, or inside the run."""
+"""Paths of models in folders: beside the recipe's file, or inside the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["located", "portable"]
 
 
 def located(recipe: Recipe, folder: Path) -> Recipe:
-    """Return the recipe with the whole path of every model that is a folder next to it."""
+    """Return the recipe with absolute paths for models that are folders beside it."""
 
     def locate(name: str) -> str:
         beside = folder / name
@@ -21,9 +21,9 @@ def located(recipe: Recipe, folder: Path) -> Recipe:
 
 
 def portable(recipe: Recipe, folder: Path) -> Recipe:
-    """Return the recipe as it is kept in a run: models inside it by their place there.
+    """Return the recipe as a run keeps it: with relative paths for models inside the run.
 
-    A run that holds its own proposal can then be moved.
+    A run with its own proposal can then be moved.
     """
     inside = folder.resolve()
 

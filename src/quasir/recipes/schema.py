@@ -1,4 +1,4 @@
-"""What a recipe can say: base, features, wishes, proposal, how many draws, how to choose beta."""
+"""The fields of a recipe: base, features, wishes, proposal, number of draws, choice of beta."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec",
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, le=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Part(BaseModel):
-    """A part of a recipe; a key that it does not know is an error."""
+    """A part of a recipe; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     def given(self, names: tuple[str, ...]) -> list[str]:
-        """Return which of these fields were given."""
+        """Return which of these fields are not None."""
         return [name for name in names if getattr(self, name) is not None]
 
 
 class SimilaritySpec(Part):
-    """How close a text is to a given one, by sentence embeddings."""
+    """The similarity of a text to a given one, by sentence embeddings."""
 
     text: str
     above: float | None = None
 
 
 class FeatureSpec(Part):
-    """One feature: a name that is built in, or exactly one kind and what it needs."""
+    """One feature: the name of a built-in one, or exactly one kind with its settings."""
 
     named: str | None = None
     words: list[str] | None = None
@@ -65,7 +65,7 @@ class FeatureSpec(Part):
         if self.named is not None and self.named not in features.NAMED:
             raise ValueError(
                 f"no feature is called {self.named!r}: built in are {', '.join(features.NAMED)}; "
-                "others are made, as in {contains: word}"
+                "define others as in {contains: word}"
             )
         if self.case is not None and not self.given(("words", "contains", "regex")):
             raise ValueError("case goes with words, contains or regex")
@@ -73,7 +73,7 @@ class FeatureSpec(Part):
 
     @property
     def boolean(self) -> bool:
-        """Whether it can only be true or false, or is a user's own and may be."""
+        """Whether it is true or false; a user's own feature counts as such, since it may be."""
         return self.length is None and (
             self.similarity is None or self.similarity.above is not None
         )
@@ -100,7 +100,7 @@ class Source(Part):
     source: str | None = None
     temperature: Positive = 1.0
     top_k: PositiveInt | None = None
-    top_p: Share | None = None
+    top_p: Fraction | None = None
     table: Annotated[dict[str, Positive], Field(min_length=1)] | None = None
     poisson: Positive | None = None
     round_trip: RoundTripSpec | None = None
@@ -125,7 +125,7 @@ class Source(Part):
             )
         if self.prompt is not None and self.source is not None:
             raise ValueError(
-                "prompt is of a causal model and source of an encoder-decoder: give one"
+                "a causal model has a prompt, an encoder-decoder has a source: give one of them"
             )
         return self
 
@@ -133,7 +133,7 @@ class Source(Part):
 class Choice(Part):
     """How to choose beta: exactly one wish."""
 
-    acceptance_rate: Share | None = None
+    acceptance_rate: Fraction | None = None
     tvd: Annotated[float, Field(ge=0, le=1)] | None = None
     tvd_bound: Annotated[float, Field(ge=0, le=1)] | None = None
     kl: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -163,19 +163,19 @@ class Recipe(Part):
     Attributes
     ----------
     about : str
-        What it is, in a sentence.
+        A sentence that describes it.
     base : Source
         a(x).
     features : dict
-        Name -> feature; those that no wish names are only measured.
+        Name -> feature; a feature without a wish is only measured.
     want : dict
-        Name -> the mean it should have; a boolean one at 0 or 1 holds for every item.
+        Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
     coefficients : dict
-        Name -> lambda (written ``lambda`` in YAML); where absent it is fitted.
+        Name -> lambda (written ``lambda`` in YAML); fitted where absent.
     proposal : Source
-        q(x); what it leaves out is the base's.
+        q(x); settings that it leaves out are taken from the base.
     draws, fit : int
-        Draws of the trade-off, and draws of the base that lambda is fitted on.
+        Draws for the trade-off, and draws of the base for the fit of lambda.
     max_tokens, seed : int
     choose : Choice
     samples : int

@@ -1,1 +1,1 @@
-"""Showing results: tables and figures."""
+"""The report of a run as an HTML page."""

@@ -1,14 +1,14 @@
-"""A text cut into pieces, each with the features that its words fire."""
+"""Cutting a text into pieces, each with the features whose words it contains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["Piece", "pieces"]
+__all__ = ["pieces"]
 
 Piece = tuple[str, tuple[int, ...]]
-"""A piece of text, and the numbers of the features whose places cover it."""
+"""A piece of text, and the indices of the features whose places cover it."""
 
 
 def pieces(text: str, places: Sequence[Sequence[tuple[int, int]]]) -> list[Piece]:
@@ -18,7 +18,7 @@ def pieces(text: str, places: Sequence[Sequence[tuple[int, int]]]) -> list[Piece
     ----------
     text : str
     places : sequence of lists of (start, end)
-        A list for each feature; places may overlap, touch, repeat, or reach out of the text.
+        A list for each feature; places may overlap, touch, repeat, or exceed the text.
 
     Examples
     --------

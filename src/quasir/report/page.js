@@ -28,7 +28,7 @@
     return { ...chart, say, svg };
   });
 
-  // Text goes in as text nodes alone; a line's end is shown by a sign that is no part of it.
+  // Text is added only as text nodes; a line break is shown by a sign that is not part of the text.
   function write(parent, text) {
     text.split(/\r\n|\r|\n/).forEach((line, k) => {
       if (k > 0) parent.append(make("span", "newline"), "\n");
@@ -59,7 +59,7 @@
     return paragraph;
   }
 
-  // Every text is made once; moving beta only shows and hides.
+  // The nodes of all texts are made once; moving beta only shows and hides them.
   const items = list ? data.texts.map((entry) => {
     const item = make("li");
     item.dataset.draw = entry.draw;
@@ -79,7 +79,7 @@
       if (state === "survives") shown++;
       item.dataset.state = state;
       item.hidden = state === "later" || (state === "fallen" && !fallen?.checked);
-      fate.textContent = accepted ? `stays up to β = ${entry.until}` : `fell out at β = ${entry.until}`;
+      fate.textContent = accepted ? `accepted up to β = ${entry.until}` : `rejected from β = ${entry.until}`;
     }
     document.body.dataset.shown = shown;
     if (!count) return;
@@ -87,7 +87,7 @@
     const which = all <= shown ? `All ${all}` : `The first ${shown} of ${whole.format(all)}`;
     count.textContent = all === 0
       ? `No draw of the ${whole.format(data.draws)} survives at this β.`
-      : `${which} surviving draws, i.i.d. samples at this β, in the order drawn.`;
+      : `${which} surviving draws, in the order drawn; they are i.i.d. samples at this β.`;
   }
 
   function showDoubts(i) {
@@ -116,7 +116,7 @@
     showSummary(i);
     showDoubts(i);
     showTexts(i);
-    // For whoever reads the page by machine.
+    // For programs that read the page.
     Object.assign(document.body.dataset, {
       index: i, beta: data.beta[i], logBeta: data.log_beta[i], survivors: data.survivors[i],
     });

@@ -1,7 +1,7 @@
-"""The report of a run as one HTML file: what was asked, how close it came, and the texts.
+"""The report of a run as one HTML file: the wish, how close the samples are, and the texts.
 
 The file needs no network: style, script and data are inside it. A slider moves along beta and
-shows which of the drawn texts survive, which is alpha > beta for each.
+shows which of the drawn texts survive: those with alpha > beta.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["About", "page"]
 
 @dataclass(frozen=True)
 class About:
-    """What the page says of the run in words.
+    """What the page says about the run in words.
 
     Attributes
     ----------
     title : str
     asked : list of str
-        Sentences: what was asked, of which base, by which proposal.
+        Sentences that name the wish, the base and the proposal.
     facts : dict of str
-        Version, seed, models, date, and what else makes the run one of a kind.
+        Version, seed, models, date, and whatever else identifies the run.
     """
 
     title: str
@@ -65,17 +65,17 @@ def page(
     Parameters
     ----------
     about : About
-        What was asked, in words.
+        The run in words.
     curve : Curve
         The trade-off of these draws; the slider moves along its betas.
     certificate : Certificate
-        That of the chosen beta.
+        The certificate at the chosen beta.
     draws : Draws
-        Those behind the curve. Texts, or anything that has a text.
+        The draws of the curve. Their items are texts, or have a text.
     features : sequence of Feature
-        Whose words to colour.
+        Features whose words are coloured.
     checks : sequence of Check
-        Moments observed on samples, beside those predicted.
+        The samples' moments, compared with the predicted ones.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def page(
     if curve.n != len(draws):
         raise InputError(
             f"the curve is of {curve.n:,} draws, but {len(draws):,} were given: the page would "
-            "show texts that the figures do not speak of. Give the draws that the curve is made of."
+            "show texts that are not in the curves. Give the draws that the curve was made from."
         )
     data = page_data(curve, certificate, draws, features)
     script = _packaged("page_chart.js") + _packaged("page.js")
@@ -114,7 +114,7 @@ def page(
         style=Markup(_packaged("page.css")),
         tail=tail_text(certificate.pareto_k),
     )
-    # A lone surrogate in a name is no Unicode: UTF-8 could not hold the page.
+    # A lone surrogate in a name cannot be encoded in UTF-8.
     return html.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -141,6 +141,6 @@ def _template() -> Template:
 
 
 def _hash(script: str) -> str:
-    """Return what the page's policy lets run: this script, and no other."""
+    """Return the script's hash, so that the page's policy allows this script and no other."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return "sha256-" + base64.b64encode(digest).decode("ascii")

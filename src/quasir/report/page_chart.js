@@ -1,7 +1,7 @@
 "use strict";
 
-// One panel: lines with bands against the acceptance rate, from 1 on the left downwards as in
-// the paper, so that a larger beta is further right. No library, so that the file stands alone.
+// One panel: lines with bands against the acceptance rate. As in the paper, the rate falls from 1
+// on the left, so that a larger beta is further right. No library: the page needs no network.
 
 const SVG_NS = "http://www.w3.org/2000/svg";
 const SUPERSCRIPTS = Object.fromEntries([..."-0123456789"].map((sign, k) => [sign, "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"[k]]));
@@ -14,7 +14,7 @@ function shape(parent, name, attributes, text) {
   return parent.appendChild(node);
 }
 
-// Runs of neighbouring indices for which a test holds.
+// Returns the runs of consecutive indices for which a test holds.
 function runs(length, holds) {
   const out = [];
   for (let i = 0; i < length; i++) {
@@ -29,7 +29,7 @@ function path(points) {
   return "M" + points.map(([x, y]) => `${x.toFixed(2)} ${y.toFixed(2)}`).join("L");
 }
 
-// Round numbers between two ends, about as many as asked.
+// Returns about `wanted` round numbers between two ends.
 function linearTicks(low, high, wanted) {
   const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find((m) => m * power >= raw * 0.999);
@@ -62,7 +62,7 @@ function tickText(x) {
   return (mantissa === "1" ? "" : mantissa + "·") + "10" + raised;
 }
 
-// The range of the vertical axis, to round numbers; an interval far wider than the lines is cut.
+// Returns the ends of the vertical axis, round numbers; very wide intervals are cut off.
 function valueRange(panel) {
   const every = (key) => panel.lines.flatMap((line) => line[key]).filter((v) => v !== null);
   const values = every("value").length ? every("value") : [0, ...every("high")];
@@ -118,9 +118,9 @@ function makeChart(svg, panel, rates, chosenRate, pick) {
     }
   }
 
-  // Where the proposals stand before any rejection, each with its interval.
+  // Draws the points of the proposals before any rejection, each with its interval.
   function drawStarts() {
-    // q is drawn last and is the smaller, so that both are seen where they are the same.
+    // q is drawn last and smaller, so that both are visible where they coincide.
     const starts = panel.points.filter((p) => p.rate > 0 && (p.value ?? p.high) !== null).reverse();
     const places = starts.map((p) => [x(p.rate), y(inside(p.value ?? p.high))]);
     starts.forEach((p, k) => {

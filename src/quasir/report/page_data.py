@@ -1,4 +1,4 @@
-"""What the page's script is given: the levels along beta, the curves, and the texts."""
+"""The data of the page's script: the levels along beta, the curves, and the texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
 
-__all__ = ["as_json", "nearest", "page_data"]
+__all__ = ["as_json", "page_data"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -31,8 +31,9 @@ def page_data(
 ) -> dict[str, Any]:
     """Return the page's data, ready for JSON; levels are in the order of beta.
 
-    Every list along the levels has an entry for each: `log_beta` and `survivors` (how many draws
-    have alpha > beta) are exact, the rest is for showing. `doubts_at` numbers `doubts`.
+    A list along the levels has an entry for each level. `log_beta` and `survivors` (how many draws
+    have alpha > beta) are exact; the others are rounded for display. `doubts_at` holds indices
+    into `doubts`.
     """
     order = np.argsort(curve.log_betas, kind="stable")
     log_betas = curve.log_betas[order]
@@ -44,7 +45,7 @@ def page_data(
     return {
         "draws": len(draws),
         "shown": SHOWN,
-        "chosen": nearest(log_betas, certificate.log_beta),
+        "chosen": _nearest(log_betas, certificate.log_beta),
         "chosen_rate": _above_0(certificate.acceptance_rate.value),
         "log_beta": log_betas.tolist(),
         "beta": [beta_text(log_beta) for log_beta in log_betas.tolist()],
@@ -69,19 +70,19 @@ def page_data(
     }
 
 
-def nearest(log_betas: Array, log_beta: float) -> int:
-    """Return which level is closest to log_beta; of equals, the first.
+def _nearest(log_betas: Array, log_beta: float) -> int:
+    """Return the index of the level closest to log_beta; of equals, the first.
 
     Examples
     --------
-    >>> nearest(np.array([0.0, 1.0, 2.0]), 1.2)
+    >>> _nearest(np.array([0.0, 1.0, 2.0]), 1.2)
     1
     """
     return int(np.argmin(np.abs(log_betas - log_beta)))
 
 
 def as_json(data: Any) -> str:
-    r"""Return JSON that may stand inside a script element and that UTF-8 can hold.
+    r"""Return JSON that is safe inside a script element and can be encoded in UTF-8.
 
     Examples
     --------

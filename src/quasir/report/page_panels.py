@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
     from quasir.certificates.curve import Curve
 
-__all__ = ["Hue", "hues", "panels"]
+__all__ = ["hues", "panels"]
 
 Hue = tuple[int, bool]
-"""The number of a colour, and whether it is dashed since it is not the first to have it."""
+"""The number of a colour, and whether the line is dashed because the colour is used before."""
 
 PANELS: dict[str, tuple[str, str, list[int | None]]] = {
     "tvd": (
         "Total variation distance",
-        "How far the samples are from what was asked: 0 is exact, 1 is nothing in common.",
+        "How far the samples are from the target: 0 is exact, 1 is nothing in common.",
         [0, 1],
     ),
     "kl": (
         "KL divergence to the target",
-        "What it costs, in nats, to take the samples for the target: 0 is exact.",
+        "How far the samples are from the target, in nats: 0 is exact.",
         [0, None],
     ),
     "moments": (
         "Features",
-        "The mean of each over the samples: the share that has it, where it is yes or no.",
+        "The mean of each feature over the samples; for a yes-or-no feature, the share with yes.",
         [0, None],
     ),
     "kl_base": (
         "KL divergence from the base",
-        "How far the wish has moved the samples from the base model, in nats.",
+        "How far the wish moves the samples away from the base model, in nats.",
         [0, None],
     ),
 }
-"""Panel -> title, note, and the ends of its vertical axis, in order."""
+"""Panel -> title, note, and the lower and upper end of its vertical axis."""
 
 
 def hues(names: Sequence[str]) -> dict[str, Hue]:
@@ -61,7 +61,7 @@ def hues(names: Sequence[str]) -> dict[str, Hue]:
 
 
 def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> list[dict[str, Any]]:
-    """Return the panels, their points in the given order; none where no draw had P(x) > 0."""
+    """Return the panels, with points in the given order; none where no draw had P(x) > 0."""
     if not curve.n_possible:
         return []
 
@@ -117,17 +117,17 @@ def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
 
 
 def _start(name: str, certificate: Certificate) -> dict[str, Any]:
-    """Return where a proposal stands before any rejection."""
+    """Return the point of a proposal before any rejection."""
     tvd, rate = certificate.tvd, certificate.acceptance_rate
     ends = {"low": _short(tvd.low), "high": _short(tvd.high)}
     return {"name": name, "rate": _short(rate.value), "value": _known(tvd), **ends}
 
 
 def _known(part: Estimate) -> float | None:
-    """Return the value, but none where the draws cannot tell it: a 0 there is no estimate."""
+    """Return the value, or None where it is unknown: without a standard error, 0 is no estimate."""
     return None if math.isnan(part.se) else _short(part.value)
 
 
 def _short(x: float) -> float | None:
-    """Return five digits, which is more than a screen shows."""
+    """Return a number with five digits, which is more than a screen shows; None if not finite."""
     return float(f"{x:.5g}") if math.isfinite(x) else None

@@ -1,4 +1,4 @@
-"""Numbers and estimates in words that a reader needs no key for; never a bare 0 for an unknown."""
+"""Numbers and estimates in words that need no legend; never a bare 0 for an unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Phrase:
-    """What to print large, `main`, and what to print after it, `rest`."""
+    """A text to print large, `main`, and a text to print after it, `rest`."""
 
     main: str
     rest: str = ""
@@ -26,7 +26,7 @@ class Phrase:
 
 
 def number_text(x: float, digits: int = 3) -> str:
-    """Return a number to so many significant digits.
+    """Return a number with this many significant digits.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def number_text(x: float, digits: int = 3) -> str:
 
 
 def beta_text(log_beta: float) -> str:
-    """Return e^log_beta as text, also where it is no float.
+    """Return e^log_beta as text, also where it is too large or small for a float.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def beta_text(log_beta: float) -> str:
 
 
 def phrase(part: Estimate) -> Phrase:
-    """Return an estimate with its 95 % interval, or what is known in its place.
+    """Return an estimate with its 95 % interval, or a bound where the value is unknown.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def phrase(part: Estimate) -> Phrase:
 
 
 def rate_phrase(rate: Estimate) -> Phrase:
-    """Return an acceptance rate as one in so many proposals.
+    """Return an acceptance rate as "1 in n proposals".
 
     Examples
     --------

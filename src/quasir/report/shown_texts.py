@@ -1,4 +1,4 @@
-"""The texts that the page shows: at every beta, the first of those that are accepted."""
+"""The texts that the page shows: at every beta, the first accepted ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MOST_CHARACTERS = 2000
 
 
 def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> NDArray[np.intp]:
-    """Return the draws that are among the first accepted ones at any of the betas, in order.
+    """Return the indices of draws among the first `shown` accepted ones at any of the betas.
 
-    At each of the betas, the first `shown` of them with alpha > beta are the first `shown` of
-    all draws with alpha > beta, and so i.i.d. from p_beta.
+    At each beta, the first `shown` of these with alpha > beta are also the first `shown` of all
+    draws with alpha > beta, and so i.i.d. from p_beta.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> ND
     array([0, 1])
     """
     left, alphas, found = np.arange(len(log_alpha)), log_alpha, []
-    # The accepted sets are nested, so each is sought in the one before.
+    # The accepted sets are nested, so each is searched within the one before.
     for log_beta in np.sort(log_betas):
         keep = alphas > log_beta
         left, alphas = left[keep], alphas[keep]
@@ -47,9 +47,9 @@ def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> ND
 def shown_texts(
     draws: Draws, log_betas: Array, features: Sequence[Feature]
 ) -> list[dict[str, Any]]:
-    """Return the texts of `first_accepted`, cut into pieces by the features they fire.
+    """Return the texts of `first_accepted`, cut into pieces by the features of their words.
 
-    `log_alpha` is given in full, so that the page's alpha > beta is the one of the draws.
+    `log_alpha` is not rounded, so that alpha > beta on the page is exact.
     """
     if draws.items is None:
         return []
@@ -76,7 +76,7 @@ def _marked(draws: Draws, i: int, features: Sequence[Feature]) -> dict[str, Any]
 
 
 def _places(draws: Draws, i: int, feature: Feature, text: str) -> list[tuple[int, int]]:
-    """Return what to colour; a word that did not make its feature fire is left alone."""
+    """Return the places to colour; none where the feature is false for this text."""
     column = draws.features.get(feature.name)
     silent = column is not None and column.dtype == bool and not column[i]
     return [] if feature.spans is None or silent else feature.spans(text)

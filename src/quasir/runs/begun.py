@@ -1,4 +1,4 @@
-"""A run that was begun: its models are loaded, its target is fixed, and it can draw."""
+"""A begun run: its models are loaded, its target is fixed, and it can draw."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from quasir.store import Store
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
 from quasir.targets.product import Product
 
-__all__ = ["BegunRun", "keep_code", "refuse_changes"]
+__all__ = ["TEXT_BLOCKS_A_SHARD", "BegunRun", "check_seed", "keep_code", "refuse_changes"]
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
 
 FREE = {"about", "draws", "choose", "samples", "coefficients"}
-"""What may change between two calls without changing a draw that is there; lambda is told apart."""
+"""Fields that may change on resume; lambda is checked separately."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BegunRun:
     """A run that can draw.
 
-    Make one with `BegunRun.begin`, which goes on with a run that is there. What needs no model
-    needs no `BegunRun`: see `quasir.runs.on_disk.Run`.
+    Make one with `BegunRun.begin`, which also resumes a run. To read a run without loading its
+    models, use `quasir.runs.on_disk.Run`.
     """
 
     folder: Path
@@ -53,25 +53,25 @@ class BegunRun:
         progress: Progress = False,
         shards_at: str | None = None,
     ) -> BegunRun:
-        """Begin a run, or go on with it where the folder holds one of the same recipe.
+        """Begin a run, or resume the one in the folder if it has the same recipe.
 
         Parameters
         ----------
         recipe : Recipe
         beside : Path
-            The folder of the recipe's file, in which a user's Python features are looked for.
+            The folder of the recipe's file, which also holds the user's Python features.
         folder : Path
         allow_code : bool
             Whether the recipe's Python features may be run.
         progress : bool or callable
-            Of the fit of lambda.
+            Progress of the fit of lambda.
         shards_at : str, optional
-            An address of fsspec to write the shards to, instead of the run's folder.
+            An fsspec address to write the shards to, instead of the run's folder.
 
         Raises
         ------
         StoreError
-            Where the folder holds a run of another recipe, of other code or of other models.
+            If the folder holds a run of another recipe, of other code or of other models.
         """
         there = (folder / MANIFEST).is_file()
         recipe = located(recipe, beside)
@@ -119,11 +119,11 @@ class BegunRun:
 
     @property
     def parts(self) -> RecipeParts:
-        """What loads target and proposal in another process."""
+        """A loader of target and proposal for another process."""
         return RecipeParts.of(self.recipe, self.folder, self.store.manifest.models)
 
     def keep_recipe(self) -> None:
-        """Write the recipe again, where what is free to change has changed."""
+        """Write the recipe again, since some of its fields may have changed."""
         kept = portable(self.recipe, self.folder)
         write_text(self.folder / "recipe.yaml", recipes.dump(kept))
 
@@ -140,28 +140,37 @@ def _holds_files(folder: Path) -> bool:
 
 
 def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
-    """Refuse to go on with another recipe, and name what changed."""
+    """Refuse to resume a run with another recipe, and name what changed."""
     changed = []
     for name in Recipe.model_fields:
         was, is_now = getattr(before, name), getattr(now, name)
         if name == "coefficients":
-            # Lambda is fitted at first; one that is given must be that one.
+            # The run has its lambda; one that the recipe gives must be the same.
             if any(before.coefficients.get(feature) != value for feature, value in is_now.items()):
                 changed.append(f"lambda was {was}, now {is_now}")
         elif name not in FREE and was != is_now:
             changed.append(f"{name} was {_shown(was)}, now {_shown(is_now)}")
     if changed:
         raise StoreError(
-            f"{folder} is a run of another recipe: {'; '.join(changed)}. Its draws are not those "
-            "that this recipe would give: give another folder with --out, or the recipe as it was "
+            f"{folder} is a run of another recipe: {'; '.join(changed)}. This recipe would give "
+            "other draws: give another folder with --out, or the recipe as it was "
             f"({folder / 'recipe.yaml'})."
+        )
+
+
+def check_seed(store: Store, seed: int | None) -> None:
+    """Refuse a seed that is not the run's: its draws are made."""
+    if seed is not None and seed != store.seed:
+        raise InputError(
+            f"{store.folder} was drawn with seed {store.seed}, not {seed}: its draws are made. "
+            "Begin another run for another seed."
         )
 
 
 def _refuse_others(what: str, was: Any, now: Any, folder: Path) -> None:
     if was != now:
         raise StoreError(
-            f"{folder} was begun with other {what}: {was}, now {now}. Draws of both would be of "
+            f"{folder} was begun with other {what}: {was}, now {now}. The draws would come from "
             "two distributions: give another folder with --out."
         )
 

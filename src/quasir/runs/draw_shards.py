@@ -1,4 +1,4 @@
-"""Drawing into a store, shard by shard; stopped at any moment, it goes on from the last shard."""
+"""Drawing into a store, shard by shard; a stopped run resumes after its last shard."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from quasir.store.locations import Location, location_of
 from quasir.store.manifest import shard_name
 from quasir.store.store import write_shard
 
-__all__ = ["Parts", "ShardWork", "Written", "draw_into", "draw_shard"]
+__all__ = ["draw_into", "draw_shard"]
 
 Parts = Callable[[], tuple[Target, Proposal]]
 """Loads the target and the proposal, in the process that calls it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Written:
-    """A shard that a worker has written, and what the manifest should know of it."""
+    """A shard that a worker has written, and what the manifest records about it."""
 
     shard: Shard
     doubts: tuple[str, ...]
@@ -48,11 +48,11 @@ def draw_into(
     engine: Engine | None = None,
     parts: Parts | None = None,
 ) -> int:
-    """Draw what a run of n draws still needs; return how many were drawn.
+    """Draw the shards that a run of n draws still lacks; return how many draws were made.
 
-    Draw i depends on the store's seed and on i only, so it does not matter what was there, or who
-    draws it. A file `stop` in the run's folder ends the drawing between two shards; why is then
-    in the manifest under `stopped`.
+    Draw i depends on the store's seed and on i only, so it does not matter which draws were there
+    before, or which worker makes it. A file `stop` in the run's folder ends the drawing between
+    two shards; the manifest then has the reason under `stopped`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def draw_into(
         Draws in all.
     progress : bool or callable
     engine : Engine, optional
-        Who draws; by default this process.
+        What draws; by default this process.
     parts : callable, optional
         Loads target and proposal in a worker of the engine; by default they are sent to it.
     """
@@ -81,10 +81,10 @@ def draw_into(
         done = _in_this_process(store, tasks, here)
     else:
         work = ShardWork(
-            parts or partial(_given, target, proposal),
-            store.streams,
-            store.blocks_a_shard,
-            store.location.address,
+            parts=parts or partial(_given, target, proposal),
+            streams=store.streams,
+            blocks_a_shard=store.blocks_a_shard,
+            address=store.location.address,
         )
         done = engine.map(work, tasks, lambda: stop_asked(store.folder), here)
     workers = _Workers()
@@ -95,7 +95,7 @@ def draw_into(
             if not store.shards:
                 store.change(doubts=written.doubts, log_ceiling=written.log_ceiling)
             elif written.log_ceiling > store.log_ceiling:
-                # A feature that was true or false so far has given a number.
+                # A feature that was boolean in the shards before has given a number.
                 store.change(log_ceiling=written.log_ceiling)
             store.record(number, written.shard)
             tally.finish(size)
@@ -110,14 +110,14 @@ def draw_into(
 
 
 class _Workers:
-    """Who draws: all who have written one of the last shards, four for each of them."""
+    """Workers among the last 4W shard writers, W being the number of workers."""
 
     def __init__(self) -> None:
         self.shards = 0
         self.last: dict[tuple[str, int], int] = {}
 
     def after(self, machine: str, process: int) -> dict[str, int]:
-        """Return how many workers and machines there are, after a shard of one of them."""
+        """Count a shard of a worker; return how many workers and machines there are."""
         self.shards += 1
         self.last[machine, process] = self.shards
         gone = self.shards - 4 * len(self.last)
@@ -126,18 +126,18 @@ class _Workers:
 
 
 class _Tally:
-    """How far the drawing has come, for the report."""
+    """How many draws are made, for the progress report."""
 
     def __init__(self, wanted: int, report: Report) -> None:
         self.done, self.wanted, self.report = 0, wanted, report
 
     def within(self, drawn: int) -> None:
-        """Tell of a shard that has `drawn` draws so far."""
+        """Report a shard that has `drawn` draws so far."""
         if self.done + drawn < self.wanted:
             self.report(self.done + drawn, self.wanted, self.done + drawn)
 
     def finish(self, size: int) -> None:
-        """Tell of a shard that is written."""
+        """Report a shard that is written."""
         self.done += size
         self.report(self.done, self.wanted, self.done)
 
@@ -151,22 +151,22 @@ def _in_this_process(store: Store, tasks: list[Task], work: Work) -> Iterator[tu
 
 def _here(store: Store, target: Target, proposal: Proposal, tally: _Tally) -> Work:
     def work(task: Task) -> Written:
-        return _drawn(
-            target,
-            proposal,
-            store.streams,
-            store.blocks_a_shard,
-            store.location,
+        return _write_drawn(
             task,
-            tally.within,
+            target=target,
+            proposal=proposal,
+            streams=store.streams,
+            blocks_a_shard=store.blocks_a_shard,
+            location=store.location,
+            tell=tally.within,
         )
 
     return work
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardWork:
-    """Draws shards and writes them: what is sent to a worker of an engine."""
+    """The work that is sent to a worker of an engine: it draws shards and writes them."""
 
     parts: Parts
     streams: DrawStreams
@@ -176,12 +176,19 @@ class ShardWork:
     what = "shard"
 
     def __call__(self) -> Work:
-        """Load the models; return what draws and writes a shard."""
+        """Load the models; return a function that draws and writes a shard."""
         target, proposal = self.parts()
         location = location_of(self.address)
 
         def work(task: Task) -> Written:
-            return _drawn(target, proposal, self.streams, self.blocks_a_shard, location, task)
+            return _write_drawn(
+                task,
+                target=target,
+                proposal=proposal,
+                streams=self.streams,
+                blocks_a_shard=self.blocks_a_shard,
+                location=location,
+            )
 
         return work
 
@@ -190,42 +197,52 @@ def _given(target: Target, proposal: Proposal) -> tuple[Target, Proposal]:
     return target, proposal
 
 
-def _drawn(
+def _write_drawn(
+    task: Task,
+    *,
     target: Target,
     proposal: Proposal,
     streams: DrawStreams,
     blocks_a_shard: int,
     location: Location,
-    task: Task,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Written:
     """Draw a shard and write it, whole or not at all."""
     number, size = task
     start = time.perf_counter()
-    draws = draw_shard(target, proposal, streams, blocks_a_shard, number, size, tell)
+    draws = draw_shard(
+        target,
+        proposal,
+        streams=streams,
+        blocks_a_shard=blocks_a_shard,
+        number=number,
+        size=size,
+        tell=tell,
+    )
     sha256 = write_shard(location, number, draws.rows, number * blocks_a_shard * BLOCK)
     seconds = time.perf_counter() - start
     return Written(
-        Shard(len(draws), sha256, seconds, location.identity(shard_name(number))),
-        draws.doubts,
-        draws.log_ceiling,
-        socket.gethostname(),
-        os.getpid(),
+        shard=Shard(len(draws), sha256, seconds, location.identity(shard_name(number))),
+        doubts=draws.doubts,
+        log_ceiling=draws.log_ceiling,
+        machine=socket.gethostname(),
+        process=os.getpid(),
     )
 
 
 def draw_shard(
     target: Target,
     proposal: Proposal,
+    *,
     streams: DrawStreams,
     blocks_a_shard: int,
     number: int,
     size: int,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Draws:
-    """Draw the first `size` draws of a shard, and tell of each piece."""
+    """Make the first `size` draws of a shard; after each piece, call `tell` with their number."""
     first, parts, drawn = number * blocks_a_shard, [], 0
-    for piece in draw_pieces(target, proposal, streams, first, first * BLOCK + size):
+    for piece in draw_pieces(target, proposal, streams, block=first, stop=first * BLOCK + size):
         parts.append(piece)
         drawn += len(piece)
         tell(drawn)
@@ -233,7 +250,7 @@ def draw_shard(
 
 
 def _see(location: Location, number: int, written: Written) -> None:
-    """Refuse a shard that its worker wrote where this process does not see it."""
+    """Refuse a shard that its worker wrote to a place this process cannot read."""
     try:
         location.identity(shard_name(number))
     except OSError as error:

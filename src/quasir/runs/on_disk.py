@@ -1,4 +1,4 @@
-"""A run as an object: its draws, its trade-off, its certificate and its samples."""
+"""A run on disk as an object: its draws, trade-off, certificate and samples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from quasir import recipes
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve
+from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes import Recipe
@@ -22,8 +23,8 @@ __all__ = ["Run", "open_run"]
 class Run:
     """A run that is on disk.
 
-    Make one with `quasir.run`, or open one that is there with `quasir.open_run`. What is asked
-    for is read or computed when it is first asked for; no model is loaded, and nothing is written.
+    Make one with `quasir.run`, or open an existing one with `quasir.open_run`. Each attribute is
+    read or computed at its first use; no model is loaded, and nothing is written.
 
     Attributes
     ----------
@@ -40,49 +41,48 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """The recipe as resolved, with the fitted lambda."""
+        """The resolved recipe, with the fitted lambda."""
         path = self.folder / "recipe.yaml"
         if not path.is_file():
             raise InputError(
-                f"{self.folder} has no recipe.yaml to tell what was asked: `quasir tradeoff` and "
-                "`quasir sample` do without."
+                f"{self.folder} has no recipe.yaml that says what was asked: `quasir tradeoff` and "
+                "`quasir sample` need none."
             )
         return recipes.read(path)
 
     @cached_property
-    def outcome(self) -> Outcome:
-        """All that comes of the draws."""
-        recipe = self.recipe
-        return conclude(recipe, Draws.load(self.store), self.folder)
-
-    @property
     def draws(self) -> Draws:
-        """What was proposed and scored."""
-        return self.outcome.draws
+        """The items that were proposed and scored."""
+        return Draws.load(self.store)
 
-    @property
+    @cached_property
     def curve(self) -> Curve:
         """The trade-off."""
-        return self.outcome.curve
+        return tradeoff(self.draws)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The results from the draws, at the beta that the recipe chooses."""
+        return conclude(self.recipe, self.draws, self.curve, self.folder)
 
     @property
     def certificate(self) -> Certificate:
-        """At the beta that the recipe chooses."""
+        """The certificate at the beta that the recipe chooses."""
         return self.outcome.certificate
 
     @property
     def samples(self) -> Samples:
-        """Accepted at that beta."""
+        """The samples accepted at that beta."""
         return self.outcome.samples
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The samples' moments beside those that the certificate predicts."""
+        """The samples' moments, compared with those that the certificate predicts."""
         return self.outcome.checks
 
     @property
     def report(self) -> Path:
-        """The page of the run, where it was written."""
+        """The path of the run's page."""
         return self.folder / "report.html"
 
     def __repr__(self) -> str:
@@ -93,12 +93,12 @@ class Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open a run that is there; no model is loaded, and nothing is written.
+    """Open an existing run; no model is loaded, and nothing is written.
 
     Raises
     ------
     InputError
-        Where the folder holds no run.
+        If the folder holds no run.
     """
     run = Run(Path(folder))
     _ = run.store

@@ -1,4 +1,4 @@
-"""What comes of a run's draws: the trade-off, beta as the recipe chooses it, samples, checks."""
+"""The results from a run's draws: the trade-off, the chosen beta, samples and checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import UnreachableError
 from quasir.recipes import Recipe
@@ -19,7 +18,7 @@ __all__ = ["Outcome", "choose_beta", "conclude"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """What comes of a run's draws.
+    """The results from a run's draws.
 
     Attributes
     ----------
@@ -38,29 +37,28 @@ class Outcome:
 
     @property
     def certificate(self) -> Certificate:
-        """At the beta that the recipe chooses."""
+        """The certificate at the beta that the recipe chooses."""
         return self.sampled.certificate
 
     @property
     def samples(self) -> Samples:
-        """Accepted at that beta."""
+        """The samples accepted at that beta."""
         return self.sampled.samples
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Their moments beside the predicted ones."""
+        """The samples' moments, compared with the predicted ones."""
         return self.sampled.checks
 
 
-def conclude(recipe: Recipe, draws: Draws, folder: object) -> Outcome:
-    """Estimate, choose beta, and sample from the draws that are there; nothing is written.
+def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: object) -> Outcome:
+    """Choose beta, and sample from the stored draws; nothing is written.
 
     Raises
     ------
     UnreachableError
-        Where not even the closest to what was asked is known.
+        If not even the closest beta to the wish is known.
     """
-    curve = tradeoff(draws)
     certificate, why = choose_beta(curve, recipe.choose.wish)
     sampled = sample_run(draws, certificate, recipe.samples)
     shortfalls = [] if why is None else [why]
@@ -68,7 +66,7 @@ def conclude(recipe: Recipe, draws: Draws, folder: object) -> Outcome:
     if found < recipe.samples:
         shortfalls.append(
             f"Only {found:,} of the {recipe.samples:,} samples asked for are among the draws: "
-            f"`quasir sample {folder} -n {recipe.samples}` draws on until there are as many."
+            f"`quasir sample {folder} -n {recipe.samples}` draws more until there are enough."
         )
     return Outcome(
         draws=draws,
@@ -79,12 +77,12 @@ def conclude(recipe: Recipe, draws: Draws, folder: object) -> Outcome:
 
 
 def choose_beta(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | None]:
-    """Return the certificate that a wish asks for, or the best there is and why it is not that.
+    """Return the certificate for a wish and None, or the closest one and why the wish failed.
 
     Raises
     ------
     UnreachableError
-        Where not even a best is known.
+        If not even the closest one is known.
     """
     try:
         return curve.at(**wish), None
@@ -93,4 +91,4 @@ def choose_beta(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str 
             raise
         beta = error.best.log_beta
         best = curve.at(log_beta=beta if beta > float("-inf") else float(curve.log_betas[0]))
-        return best, f"What was asked could not be had, and this is the closest: {error}"
+        return best, f"The wish could not be met, and this is the closest: {error}"

@@ -1,4 +1,4 @@
-"""What is written about a run: trade-off, certificate, samples, figures and the page."""
+"""The files of a run's results: trade-off, certificate, samples, figures and the page."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ from quasir.runs.outcome import Outcome
 from quasir.runs.sampling import Sampled, doubts_of
 from quasir.store import Store
 
-__all__ = [
-    "lines_of",
-    "write_certificate",
-    "write_figure",
-    "write_figures",
-    "write_outputs",
-    "write_samples",
-    "write_tradeoff",
-]
+__all__ = ["lines_of", "write_figure", "write_outputs", "write_tradeoff"]
 
 
 def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) -> None:
@@ -54,17 +46,24 @@ def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) 
     features = list(features_of(recipe, folder, None).values())
     write_text(
         folder / "report.html",
-        page(about, outcome.curve, outcome.certificate, outcome.draws, features, outcome.checks),
+        page(
+            about,
+            outcome.curve,
+            outcome.certificate,
+            outcome.draws,
+            features=features,
+            checks=outcome.checks,
+        ),
     )
 
 
 def version_of(model: dict[str, str | None]) -> str:
-    """Return a dozen digits of a model's revision or of its weights' hash."""
+    """Return the first twelve digits of a model's revision or of its weights' hash."""
     return (model["revision"] or model["weights_sha256"] or "unknown")[:12]
 
 
 def write_tradeoff(folder: Path, curve: Curve) -> None:
-    """Write `tradeoff.csv`: a row a beta; value, se, low and high of everything."""
+    """Write `tradeoff.csv`: a row for each beta; value, se, low and high of each estimate."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     columns = curve.columns()
@@ -74,12 +73,12 @@ def write_tradeoff(folder: Path, curve: Curve) -> None:
 
 
 def write_figure(folder: Path, curve: Curve) -> Path:
-    """Write `figures/tradeoff.png`: all panels in one."""
+    """Write `figures/tradeoff.png`: all panels in one figure."""
     return _written(folder, "tradeoff", plot_curve(curve))
 
 
 def write_figures(folder: Path, curve: Curve) -> None:
-    """Write that one, and each panel at the width of a column."""
+    """Write `figures/tradeoff.png`, and each panel in its own file, as wide as a column."""
     write_figure(folder, curve)
     for panel in panels_of(curve):
         _written(folder, panel.name, plot_panel(curve, panel))
@@ -114,6 +113,6 @@ def lines_of(sampled: Sampled) -> Iterator[dict[str, Any]]:
 
 
 def write_samples(folder: Path, sampled: Sampled) -> None:
-    """Write `samples.jsonl`: a line a sample."""
+    """Write `samples.jsonl`: a line for each sample."""
     lines = (json.dumps(line, ensure_ascii=False) for line in lines_of(sampled))
     write_text(folder / "samples.jsonl", "".join(f"{line}\n" for line in lines))

@@ -1,8 +1,9 @@
-"""How many draws, hours and machines a wish takes, from the pilot that a run holds.
+"""How many draws, hours and machines a wish needs, estimated from a run's pilot draws.
 
-A standard error falls as 1/sqrt(N), so N = n (se_n/se)^2 draws are needed, n being the pilot's. How
-well that is known is told by the pilot itself: its draws are cut into parts, and the variance that
-each part finds is compared. What the pilot cannot know, such as a tail it has not seen, is said.
+A standard error falls as 1/sqrt(N), so N = n (se_n/se)^2 draws are needed, where the pilot has n
+draws. The uncertainty of N comes from the pilot too: its draws are cut into parts, and the
+variances of the parts are compared. Doubts name what the pilot cannot know, such as a tail
+it has not seen.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from quasir.estimation.quantities import WISHES
 from quasir.store import Store
 from quasir.store.manifest import shard_name
 
-__all__ = ["Plan", "Range", "plan"]
+__all__ = ["Plan", "Range", "plan_run"]
 
 PILOT = 1_000_000
-"""Draws that are looked at, at most: more pilot than that is no pilot."""
+"""Draws of the pilot that are used, at most."""
 PARTS = 8
 """Parts that the pilot is cut into."""
 SMALL_PILOT = 5000
-"""A pilot of fewer draws has hardly seen a tail."""
+"""A pilot with fewer draws has probably not seen the tail."""
 HEAVY = 0.5
 """Above this Pareto k the ratios have no variance, and errors fall more slowly than 1/sqrt(N)."""
 
@@ -44,7 +45,7 @@ class Range:
 
     @classmethod
     def around(cls, value: float, relative: float) -> Range:
-        """Return the range of a positive number, by its relative standard error."""
+        """Return the range of a positive number with this relative standard error."""
         factor = math.exp(min(Z95 * relative, 50.0))
         return cls(value, value / factor, value * factor)
 
@@ -57,9 +58,9 @@ class Range:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What it takes.
+    """Draws, time and space that a precision needs.
 
     Attributes
     ----------
@@ -68,19 +69,19 @@ class Plan:
     se : float
         That standard error.
     pilot : Certificate
-        What the pilot knows, at the beta that the wish asks for.
+        The pilot's certificate at the beta that the wish asks for.
     draws : Range
-        In all, the pilot's included.
+        Draws in all, including the pilot's.
     samples : Range
         Accepted draws among them.
     per_second : Range or None
-        Draws a second of one machine; None where no shard tells how long it took.
+        Draws a second on one machine; None where no shard has its time recorded.
     workers : int
-        On each machine.
+        Workers on each machine.
     seconds : Range or None
-        On one machine, for what is still to be drawn.
+        Time on one machine for the draws that are still missing.
     bytes : float
-        On disk, in all.
+        Size on disk of all draws.
     doubts : list of str
     """
 
@@ -96,7 +97,7 @@ class Plan:
     doubts: list[str]
 
     def machines_for(self, hours: float) -> int | None:
-        """Return how many machines are done within the time, by the upper end of the range."""
+        """Return how many machines finish within the time, by the upper end of the range."""
         if self.seconds is None:
             return None
         return max(1, math.ceil(self.seconds.high / (3600 * hours)))
@@ -117,8 +118,8 @@ class Plan:
         }
 
 
-def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None) -> Plan:
-    """Plan a run by the draws that a store holds.
+def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = None) -> Plan:
+    """Plan a run from the draws that a store holds.
 
     Parameters
     ----------
@@ -129,12 +130,12 @@ def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None)
     se : float
         The standard error to reach.
     of : str, optional
-        Of what: by default of the estimate that the wish is on, or of TVD.
+        The estimate that should have this error; by default the one in the wish, or TVD.
 
     Raises
     ------
     UnreachableError
-        Where the pilot cannot vouch for the wish at any beta; the message says what would.
+        If the pilot cannot confirm the wish at any beta; the message says what would help.
     """
     if not se > 0:
         raise InputError(f"se is {se}, but must be above 0.")
@@ -162,16 +163,18 @@ def plan(store: Store, wish: dict[str, float], se: float, of: str | None = None)
         )
     size = sum(store.location.identity(shard_name(i))[0] for i in store.numbers())
     return Plan(
-        of,
-        se,
-        certificate,
-        wanted,
-        wanted.times(rate),
-        per_second,
-        workers,
-        seconds,
-        wanted.value * size / len(store),
-        _doubts(store, certificate, relative, wanted, per_second),
+        of=of,
+        se=se,
+        pilot=certificate,
+        draws=wanted,
+        samples=wanted.times(rate),
+        per_second=per_second,
+        workers=workers,
+        seconds=seconds,
+        bytes=wanted.value * size / len(store),
+        doubts=_doubts(
+            certificate, store=store, relative=relative, wanted=wanted, per_second=per_second
+        ),
     )
 
 
@@ -183,7 +186,7 @@ def _pilot(store: Store) -> Draws:
 
 
 def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
-    """Return the relative standard error of the variance of one draw, from the pilot's parts."""
+    """Return the relative standard error of the variance per draw, from the pilot's parts."""
     if len(pilot) < 2 * PARTS:
         return math.inf
     variances = []
@@ -193,14 +196,14 @@ def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
         except QuasirError:
             return math.inf
         variance = part.estimate(of).se ** 2 * len(rows)
-        # A part that has nothing above beta knows of no variance there.
+        # A part with no draw above beta sees no variance there.
         variances.append(0.0 if math.isnan(variance) else variance)
     mean = float(np.mean(variances))
     return float(np.std(variances, ddof=1) / math.sqrt(PARTS) / mean) if mean else math.inf
 
 
 def _speed(store: Store) -> tuple[Range | None, int]:
-    """Return the draws a second of one machine, and its workers."""
+    """Return the draws a second on one machine, and the number of its workers."""
     machines = max(store.manifest.machines or 1, 1)
     workers = max(round((store.manifest.workers or 1) / machines), 1)
     timed = [shard for shard in store.shards.values() if shard.seconds]
@@ -208,15 +211,16 @@ def _speed(store: Store) -> tuple[Range | None, int]:
         return None, workers
     speeds = np.array([shard.draws / (shard.seconds or math.nan) for shard in timed])
     total = sum(shard.draws for shard in timed) / sum(shard.seconds or 0.0 for shard in timed)
-    relative = 0.5  # one shard says little of the next
+    relative = 0.5  # a guess, since one shard shows no spread
     if len(timed) > 1:
         relative = float(speeds.std(ddof=1) / math.sqrt(len(timed)) / speeds.mean())
     return Range.around(total * workers, relative), workers
 
 
 def _doubts(
-    store: Store,
     certificate: Certificate,
+    *,
+    store: Store,
     relative: float,
     wanted: Range,
     per_second: Range | None,
@@ -225,14 +229,14 @@ def _doubts(
     n = certificate.n
     if n < SMALL_PILOT:
         doubts.append(
-            f"The pilot has {n:,} draws: rare ratios that decide the error may not be among them. "
-            "Draw some 10,000 before planning."
+            f"The pilot has {n:,} draws: the rare large ratios that decide the error may not "
+            "be among them. Draw about 10,000 before planning."
         )
     if certificate.pareto_k > HEAVY:
         doubts.append(
             f"Pareto k is {certificate.pareto_k:.2f}, above {HEAVY}: the ratios may have no "
-            "variance, and then the error falls more slowly than 1/sqrt(N), and this plan is too "
-            "small. A proposal closer to the target does more than draws."
+            "variance. Then the error falls more slowly than 1/sqrt(N), and this plan is too "
+            "small. A proposal closer to the target helps more than more draws."
         )
     if not relative < 0.25:
         doubts.append(
@@ -242,17 +246,17 @@ def _doubts(
         )
     if wanted.value > 1000 * n:
         doubts.append(
-            f"The plan is {wanted.value / n:,.0f} times the pilot: what happens less than once in "
-            f"{n:,} draws is not in it. Plan again at a tenth of the way."
+            f"The plan is {wanted.value / n:,.0f} times the pilot, and does not know of events "
+            f"rarer than one in {n:,} draws. Plan again after a tenth of the draws."
         )
     if per_second is None:
         doubts.append(
-            f"{store.folder} does not say how long its shards took, so hours are unknown: draw a "
-            "pilot with `quasir draw`."
+            f"{store.folder} does not record how long its shards took, so the hours are unknown: "
+            "draw a pilot with `quasir draw`."
         )
     elif sum(1 for shard in store.shards.values() if shard.seconds) < 3:
         doubts.append(
-            "The speed is that of fewer than three shards, the first of which warms up: a pilot "
-            "of more shards tells it better."
+            "The speed comes from fewer than three shards, and the first one is slower: a pilot "
+            "with more shards measures it better."
         )
     return doubts

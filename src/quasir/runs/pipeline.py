@@ -1,4 +1,4 @@
-"""From a recipe to a finished run: fit, draw, estimate, sample, and write it all down."""
+"""From a recipe to a finished run: fit, draw, estimate, sample, and write the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quasir.runs.on_disk import Run
 from quasir.runs.outputs import write_outputs
 from quasir.store import MANIFEST, Store, locked
 
-__all__ = ["RecipeSource", "begin", "draw_all", "draw_more", "finish", "folder_of", "run"]
+__all__ = ["begin", "draw_all", "draw_more", "finish", "folder_of", "local_engine", "run"]
 
 RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
@@ -36,18 +36,18 @@ def run(
 ) -> Run:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
 
-    Stopped at any moment, the same call goes on where it was.
+    If it is stopped, the same call goes on from there.
 
     Parameters
     ----------
     recipe : str, Path or dict
-        The name of a built-in recipe, a YAML file, the folder of a run, or what such a file holds.
+        The name of a built-in recipe, a YAML file, the folder of a run, or a recipe as a dict.
     out : str or Path, optional
         Folder of the run; by default ``runs/`` and the recipe's name.
     draws, seed : int, optional
         Instead of the recipe's.
     progress : bool or Reporter
-        True tells on stderr what is done.
+        True writes the progress on stderr.
     allow_code : bool
         Whether the recipe's own Python features may be run.
 
@@ -64,14 +64,16 @@ def run(
     reporter = _reporter(progress)
     folder = folder_of(recipe, out)
     with locked(folder):
-        begun = begin(recipe, folder, draws, seed, allow_code, reporter=reporter)
+        begun = begin(
+            recipe, folder, draws=draws, seed=seed, allow_code=allow_code, reporter=reporter
+        )
         draw_all(begun, reporter=reporter)
         reporter.say("estimating the trade-off and writing the report")
         return finish(folder, reporter)
 
 
 def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
-    """Return the folder of a run: as given, the run itself, or runs/NAME."""
+    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME."""
     if out is not None:
         return Path(out)
     if isinstance(recipe, Mapping):
@@ -82,7 +84,7 @@ def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
 
 
 def read_recipe(recipe: RecipeSource, **changes: Any) -> tuple[Recipe, Path]:
-    """Return a checked recipe, and the folder that its files are next to."""
+    """Return a checked recipe, and the folder of its files."""
     if isinstance(recipe, Mapping):
         return recipes.from_dict(recipe, **changes), Path()
     source = recipes.find(recipe)
@@ -92,13 +94,14 @@ def read_recipe(recipe: RecipeSource, **changes: Any) -> tuple[Recipe, Path]:
 def begin(
     recipe: RecipeSource,
     folder: Path,
+    *,
     draws: int | None = None,
     seed: int | None = None,
     allow_code: bool = False,
     shards_at: str | None = None,
     reporter: Reporter | None = None,
 ) -> BegunRun:
-    """Read a recipe, load what it names, and fit lambda where it is not known."""
+    """Read a recipe, load its models, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
     read, beside = read_recipe(recipe, draws=draws, seed=seed)
     if read.unfitted and not (folder / MANIFEST).exists():
@@ -118,7 +121,7 @@ def draw_all(
     engine: Engine | None = None,
     reporter: Reporter | None = None,
 ) -> int:
-    """Draw what is missing; return how many draws that was."""
+    """Make the missing draws; return how many."""
     reporter, store = reporter or Quiet(), begun.store
     if repair:
         damaged = store.damaged()
@@ -136,9 +139,9 @@ def draw_all(
             begun.target,
             begun.proposal,
             begun.recipe.draws,
-            report,
-            engine or local_engine(begun, reporter=reporter),
-            begun.parts,
+            progress=report,
+            engine=engine or local_engine(begun, reporter=reporter),
+            parts=begun.parts,
         )
     if store.manifest.stopped is not None:
         reporter.say(f"stopped: {store.manifest.stopped}; the same command goes on")
@@ -148,7 +151,7 @@ def draw_all(
 def local_engine(
     begun: BegunRun, processes: int | None = None, reporter: Reporter | None = None
 ) -> Local:
-    """Return this machine: for a language model on a CPU, as many processes as are found best."""
+    """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
     tell = (reporter or Quiet()).say
     if processes is not None or not begun.store.manifest.models:
         return Local(processes, tell=tell)
@@ -160,22 +163,22 @@ def local_engine(
 def draw_more(
     folder: Path, wanted: int, allow_code: bool = False, reporter: Reporter | None = None
 ) -> Store:
-    """Load the models of a run, and draw on until it has `wanted` draws; return its store."""
+    """Load the models of a run, and draw until it has `wanted` draws; return its store."""
     if not (folder / "recipe.yaml").exists():
         raise StoreError(
             f"{folder} holds too few accepted draws, and no recipe to draw on with: ask for fewer "
             "samples, or for a higher acceptance rate."
         )
     reporter = reporter or Quiet()
-    begun = begin(folder, folder, wanted, None, allow_code, reporter=reporter)
+    begun = begin(folder, folder, draws=wanted, allow_code=allow_code, reporter=reporter)
     stage: AbstractContextManager[Any] = reporter.stage("drawing on")
     with stage as report:
-        draw_into(begun.store, begun.target, begun.proposal, wanted, report)
+        draw_into(begun.store, begun.target, begun.proposal, wanted, progress=report)
     return begun.store
 
 
 def finish(folder: Path, reporter: Reporter | None = None) -> Run:
-    """Write all that comes of a run's draws: trade-off, certificate, samples, figures, page."""
+    """Write the results of a run: trade-off, certificate, samples, figures and page."""
     made = Run(folder)
     outcome = made.outcome
     for shortfall in outcome.shortfalls:

@@ -1,7 +1,7 @@
-"""Samples from stored draws, drawing on where they are too few; and whether they keep the promise.
+"""Samples from stored draws, with more draws where needed; and a check of the certificate.
 
-The stored draws that beta accepts are i.i.d. from p_beta, in any order: the first n of them are the
-n samples. Their moments should be those that the certificate predicts (the paper's own check).
+The stored draws that beta accepts are i.i.d. from p_beta, so the first n of them are n samples.
+Their moments should be those that the certificate predicts (the paper's own check).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 class Sampled:
     """Samples with the index of each among the draws, the certificate, and the checks.
 
-    The certificate is that of all the draws there are in the end.
+    The certificate is computed from all draws, including those that were added.
     """
 
     certificate: Certificate
@@ -46,7 +46,7 @@ class Sampled:
     checks: tuple[Check, ...]
 
     def with_doubts(self, *doubts: str) -> Sampled:
-        """Return the same with more doubts on the certificate."""
+        """Return a copy with these doubts added to the certificate."""
         return replace(self, certificate=self.certificate.with_doubts(*doubts))
 
 
@@ -62,20 +62,20 @@ def sample_run(
     Parameters
     ----------
     draws : Draws
-        Those of the store.
+        The draws of the store.
     certificate : Certificate
-        Of the beta to sample at, from these draws.
+        The certificate at the beta to sample at, from these draws.
     n : int
     more : callable, optional
-        Called with how many draws there should be in all; returns them. Without it, and with too
-        few accepted, there are fewer samples.
+        Called with a number of draws; returns that many in all. Without it there are fewer samples
+        where too few draws are accepted.
     max_proposals : int, optional
         Draws in all, at most.
 
     Raises
     ------
     BudgetExceeded
-        Where `max_proposals` draws hold too few accepted ones; its ``samples`` holds those.
+        If too few of `max_proposals` draws are accepted; its ``samples`` holds those.
     """
     accepted = draws.accepted(log_beta=certificate.log_beta)
     while len(accepted) < n and more is not None:
@@ -92,9 +92,9 @@ def sample_run(
 
 
 def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> int:
-    """Return how many draws should hold n samples, where `accepted` were found among `draws`."""
+    """Return how many draws should hold n samples, given `accepted` among `draws`."""
     rate = max(accepted, 1) / draws
-    # A twentieth more than expected, and not far past what is known, since the rate is a guess.
+    # 5 % more than expected, but at most 8 times the present draws, since the rate is a guess.
     wanted = min(math.ceil(1.05 * n / rate), 8 * draws)
     return min(wanted, most or wanted)
 
@@ -102,7 +102,7 @@ def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> 
 def samples_of(
     kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
 ) -> Samples:
-    """Return accepted draws, of these indices in the run, as samples."""
+    """Return accepted draws as samples; `index` holds their indices in the run."""
     log_z_beta = certificate.log_z_beta.value
     return Samples(
         items=kept.items,
@@ -137,7 +137,7 @@ class Chances:
 
     @classmethod
     def of(cls, draws: Draws, certificate: Certificate) -> Chances:
-        """Sum over some draws."""
+        """Return the sums over some draws."""
         log_r = log_acceptance(draws.log_ratio, certificate.log_beta)
         possible = log_r > -np.inf
         r = np.exp(log_r[possible])
@@ -158,7 +158,7 @@ class Chances:
 
 
 def checked(samples: Samples, certificate: Certificate, draws: Draws) -> tuple[Check, ...]:
-    """Compare the samples' moments with the certificate's, by the draws that both come from."""
+    """Compare the samples' moments with the certificate's; both come from these draws."""
     return compared(samples, certificate, Chances.of(draws, certificate))
 
 
@@ -167,10 +167,10 @@ def compared(samples: Samples, certificate: Certificate, chances: Chances) -> tu
 
     Notes
     -----
-    Both come from the same draws. With r = min(1, P/(beta q)) a draw's chance to be accepted and
-    d = phi - mu, to first order the difference of the two means is a mean of (a - r) d/AR, a being
-    whether it was accepted, and of r d/AR over the draws that only one of them saw. With N draws
-    behind the certificate, and the samples found among the first m, its variance is
+    Both come from the same draws. Let r = min(1, P/(beta q)) be a draw's chance to be accepted, a
+    be 1 if it was accepted and 0 if not, and d = phi - mu. To first order the difference of the two
+    means is the mean of (a - r) d/AR, plus the mean of r d/AR over the draws that only one of them
+    used. If the certificate used N draws, and the samples are among the first m, its variance is
     (E[r (1 - r) d^2]/m + E[r^2 d^2] |1/m - 1/N|)/AR^2.
     """
     m, n = samples.proposals, len(samples)
@@ -185,17 +185,26 @@ def compared(samples: Samples, certificate: Certificate, chances: Chances) -> tu
         unshared = chances.squared[name] / chances.n * abs(1.0 / m - 1.0 / certificate.n)
         spread_of_difference = math.sqrt(by_chance + unshared) / rate if n else math.nan
         difference = observed - predicted
-        # Below this the difference is rounding, as for a feature that holds for every item.
+        # A smaller difference is rounding, for example where a feature holds for every item.
         if abs(difference) <= 1e-9 * max(1.0, abs(predicted)) or not n:
             z = 0.0 if n else math.nan
         else:
             z = difference / spread_of_difference if spread_of_difference else math.inf
-        checks.append(Check(name, observed, spread, predicted, se, z))
+        checks.append(
+            Check(
+                name=name,
+                observed=observed,
+                observed_se=spread,
+                predicted=predicted,
+                predicted_se=se,
+                z=z,
+            )
+        )
     return tuple(checks)
 
 
 def doubts_of(checks: Sequence[Check]) -> list[str]:
-    """Return what the checks say against the samples or the certificate, in words."""
+    """Return the doubts that the checks raise, in words."""
     return [
         f"The mean of {check.name} is {check.observed:.4g} on the samples, but "
         f"{check.predicted:.4g} was predicted: {abs(check.z):.1f} standard errors apart, where "

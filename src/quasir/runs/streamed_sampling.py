@@ -1,7 +1,6 @@
-"""Samples from a store of more draws than memory holds: shard by shard, what is accepted is kept.
+"""Samples from a store with more draws than memory holds: shard by shard, accepted draws are kept.
 
-Numbers are read first. The items are read last, of the shards that hold a sample, and of those the
-rows that are samples.
+The numbers of all draws are read first; then the items are read, but only those of the samples.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["sample_stored"]
 
 @dataclass(frozen=True)
 class Found:
-    """Accepted draws without their items, their indices in the run, and the chances of all read."""
+    """Accepted draws without items, their indices in the run, and the chances of all draws read."""
 
     draws: Draws
     index: NDArray[np.intp]
@@ -45,28 +44,28 @@ def sample_stored(
     more: Callable[[int], Store] | None = None,
     max_proposals: int | None = None,
 ) -> Sampled:
-    """Return the first n draws that beta accepts; as `sample_run`, for draws on disk.
+    """Return the first n draws that beta accepts, like `sample_run`, for draws on disk.
 
     Parameters
     ----------
     store : Store
     certificate : Certificate
-        Of the beta to sample at, from a streamed curve of this store.
+        The certificate at the beta to sample at, from a streamed curve of this store.
     n : int
     more : callable, optional
-        Called with how many draws there should be in all; returns the store that holds them.
+        Called with a number of draws; returns a store with that many in all.
     max_proposals : int, optional
         Draws in all, at most.
 
     Notes
     -----
-    With the draws that `more` adds the bins of the curve may widen, and beta then moves to the
-    nearest edge that is left; the certificate is that of the beta that was sampled at.
+    The draws that `more` adds may widen the bins of the curve. Beta then moves to the nearest bin
+    edge that remains, and the certificate is the one at that beta.
 
     Raises
     ------
     BudgetExceeded
-        Where `max_proposals` draws hold too few accepted ones; its ``samples`` holds those.
+        If too few of `max_proposals` draws are accepted; its ``samples`` holds those.
     """
     found = _scan(store, certificate, n)
     while len(found.index) < n and more is not None:
@@ -82,7 +81,7 @@ def sample_stored(
 
 
 def _scan(store: Store, certificate: Certificate, n: int) -> Found:
-    """Find the first n accepted draws, reading numbers alone and no shard more than it takes."""
+    """Find the first n accepted draws; read only their numbers, and no more shards than needed."""
     parts, indices, chances, left = [], [], None, n
     for number in store.numbers():
         draws = Draws.of_shard(store, number, items=False)

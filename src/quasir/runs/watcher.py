@@ -1,8 +1,8 @@
-"""Looking at a run while it draws: how far, how fast, and the trade-off so far.
+"""Watching a run while it draws: how far, how fast, and the trade-off so far.
 
-Nothing is locked and nothing is written: the manifest is read again, and each shard that is new in
-it is summarised once. What is shown is of the draws from the first on without a gap, since those
-that happen to be done first need not be like the others.
+Nothing is locked and nothing is written: the manifest is read again, and each new shard in it is
+summarised once. Only the draws before the first missing shard are used: which shards finish first
+may depend on their draws.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from quasir.store import Store
 __all__ = ["Glance", "Precision", "Watcher", "speed_of"]
 
 RECENT = 16
-"""Shards that the speed is taken from."""
+"""The speed is measured on so many of the last shards."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Glance:
     """A run at one moment.
 
     Attributes
     ----------
     draws : int
-        From the first on, without a gap.
+        Draws before the first missing shard.
     wanted : int or None
-        Draws in all, by the recipe.
+        Draws in all that the recipe asks for.
     per_second : float or None
-        Of all workers together, by the last shards.
+        Draws a second of all workers together, measured on the last shards.
     workers, machines : int or None
     stopped : str or None
         Why the drawing was stopped, if it was.
     curve : Curve or None
     certificate : Certificate or None
-        At the beta that the recipe chooses, or the closest there is, and then `short` says why.
+        The certificate at the beta that the recipe chooses, or at the closest one.
+    short : str or None
+        Why it is only the closest one.
     """
 
     folder: Path
@@ -64,12 +66,12 @@ class Glance:
 
     @property
     def complete(self) -> bool:
-        """Whether all draws are there."""
+        """Whether all draws are made."""
         return self.wanted is not None and self.draws >= self.wanted
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at this speed."""
+        """Time for the remaining draws at this speed."""
         if self.wanted is None or not self.per_second:
             return None
         return max(self.wanted - self.draws, 0) / self.per_second
@@ -94,7 +96,7 @@ class Glance:
 
 
 class Watcher:
-    """Looks at a run again and again, reading each shard once."""
+    """Looks at a run again and again; reads each shard once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,16 +114,16 @@ class Watcher:
             if recipe is not None:
                 certificate, short = _chosen(curve, recipe)
         return Glance(
-            self.folder,
-            0 if summary is None else summary.n,
-            None if recipe is None else recipe.draws,
-            speed_of(store),
-            store.manifest.workers,
-            store.manifest.machines,
-            store.manifest.stopped,
-            curve,
-            certificate,
-            short,
+            folder=self.folder,
+            draws=0 if summary is None else summary.n,
+            wanted=None if recipe is None else recipe.draws,
+            per_second=speed_of(store),
+            workers=store.manifest.workers,
+            machines=store.manifest.machines,
+            stopped=store.manifest.stopped,
+            curve=curve,
+            certificate=certificate,
+            short=short,
         )
 
     def _summary(self, store: Store) -> Summary | None:
@@ -129,13 +131,13 @@ class Watcher:
         numbers = store.numbers() if n else range(0)
         known = [store.shards[i].sha256 for i in numbers[: len(self._hashes)]]
         if known != self._hashes:
-            # Shards were drawn again: what was merged is no longer what is there.
+            # Shards were drawn again, so the merged summary is out of date.
             self._merged, self._hashes = None, []
         last = None
         for number in numbers[len(self._hashes) :]:
             summary = shard_summary(store, number, keep=False)
             if summary is None:
-                break  # written anew since the manifest was read; the next look has it
+                break  # rewritten after the manifest was read; the next look includes it
             if store.shards[number].draws < store.shard_size:
                 last = summary
                 break
@@ -150,7 +152,7 @@ class Watcher:
 
 
 def speed_of(store: Store) -> float | None:
-    """Return draws a second of all workers together, by the last shards in the manifest."""
+    """Return the draws a second of all workers together, from the last shards in the manifest."""
     timed = [shard for _, shard in sorted(store.shards.items()) if shard.seconds][-RECENT:]
     seconds = sum(shard.seconds or 0.0 for shard in timed)
     if not seconds:
@@ -172,7 +174,7 @@ def _chosen(curve: Curve, recipe: Recipe) -> tuple[Certificate | None, str | Non
 
 @dataclass(frozen=True)
 class Precision:
-    """A wish on how well something is known, such as ``tvd_se=0.005`` or ``ess=1000``.
+    """A wish for the precision of an estimate, such as ``tvd_se=0.005`` or ``ess=1000``.
 
     Examples
     --------
@@ -186,7 +188,7 @@ class Precision:
 
     @classmethod
     def parse(cls, text: str) -> Precision:
-        """Read a wish."""
+        """Return the wish that a text states."""
         match = re.fullmatch(r"(ess|(.+)_se)=([0-9.eE+-]+)", text)
         try:
             value = float(match[3]) if match else -1.0
@@ -203,14 +205,14 @@ class Precision:
         return cls(match[2], most=value)
 
     def reached(self, certificate: Certificate) -> bool:
-        """Return whether a certificate has it; what the draws cannot tell, they do not know."""
+        """Return whether a certificate has this precision; a standard error of NaN has none."""
         if self.least_ess is not None:
             return certificate.ess >= self.least_ess
         assert self.most is not None
         return bool(self._estimate(certificate).se <= self.most)
 
-    def told(self, certificate: Certificate) -> str:
-        """Say what was reached."""
+    def describe(self, certificate: Certificate) -> str:
+        """Return the precision of a certificate in words."""
         at = f"at beta = {level_text(certificate.log_beta)}, from {certificate.n:,} draws"
         if self.least_ess is not None:
             return f"the effective sample size is {certificate.ess:,.0f} {at}"

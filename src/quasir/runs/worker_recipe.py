@@ -1,4 +1,4 @@
-"""A run's target and proposal, loaded in a worker: the recipe is sent, not the models."""
+"""A run's target and proposal for a worker: it gets the recipe, and loads the models itself."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["RecipeParts"]
 
 @dataclass(frozen=True)
 class RecipeParts:
-    """Loads what a resolved recipe names, in the process that calls it.
+    """Loads target and proposal of a resolved recipe, in the process that calls it.
 
     Attributes
     ----------
     recipe : str
         As YAML, with every lambda.
     files : tuple of (name, content)
-        The code of the user's own features, which was allowed to run.
+        The code of the user's own features, which may be run.
     models : tuple of dict
-        Name, revision and hash of each model; others would draw from another distribution.
+        Name, revision and hash of each model; with other models the draws would differ.
     """
 
     recipe: str
@@ -36,7 +36,7 @@ class RecipeParts:
 
     @classmethod
     def of(cls, recipe: Recipe, folder: Path, models: list[dict[str, Any]]) -> RecipeParts:
-        """Return those of a run in `folder`."""
+        """Return the parts of a run in `folder`."""
         files = tuple((path.name, path.read_bytes()) for path in python_files(recipe, folder))
         return cls(recipes.dump(recipe), files, tuple(models))
 
@@ -46,7 +46,7 @@ class RecipeParts:
         Raises
         ------
         StoreError
-            Where those of this machine are not those of the run.
+            If this machine has other models than the run.
         """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -57,7 +57,7 @@ class RecipeParts:
             if built.models != list(self.models):
                 raise StoreError(
                     f"a worker has other models than the run: {built.models}, not "
-                    f"{list(self.models)}. Draws of both would be of two distributions."
+                    f"{list(self.models)}. The draws would come from two distributions."
                 )
             _, target = resolve(recipe, built)
         return target, built.proposal

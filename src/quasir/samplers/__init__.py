@@ -1,4 +1,4 @@
-"""Samplers: one algorithm a file, one interface."""
+"""Samplers: one algorithm in each file, one interface for all."""
 
 from quasir.samplers.empirical_supremum import EmpiricalSupremum
 from quasir.samplers.gibbs_with_gradients import Differentiable, GibbsWithGradients

@@ -1,4 +1,4 @@
-"""Sampling at a given beta: what `QRS`, `RS` and `RejectionControl` share."""
+"""Sampling at a given beta, for `QRS`, `RS` and `RejectionControl` (Algorithm 1, `al:QRS`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from quasir.core.arguments import check_optional_count
 from quasir.core.items import as_items
 from quasir.core.optional import offered
 from quasir.core.progress import Progress
@@ -23,13 +24,13 @@ from quasir.samplers.results import Samples
 __all__ = ["AtBeta", "enumerate_log_z_beta"]
 
 NORMALISER_BLOCKS = 16
-"""Blocks drawn to estimate Z_beta for `log_prob` where it is not known otherwise."""
+"""Blocks drawn to estimate Z_beta for `log_prob` if it is not known yet."""
 
 Check = Callable[[Draws], None]
 
 
 def take_any(piece: Draws) -> None:
-    """Take any ratio."""
+    """Accept every ratio."""
 
 
 @dataclass
@@ -50,8 +51,8 @@ class AtBeta:
         progress: Progress,
         check: Check = take_any,
     ) -> Samples:
-        """Return the first n draws that beta accepts; `check` sees each piece before its use."""
-        check_sizes(n, max_proposals)
+        """Return the first n draws that beta accepts; `check` is called with each piece first."""
+        check_sizes(n, max_proposals, batch_size)
         return collect(
             _Accepted(self, n, check),
             self.target,
@@ -65,7 +66,7 @@ class AtBeta:
 
     def replay(self, draws: Draws, n: int | None, check: Check = take_any) -> Samples:
         """Return the samples among stored draws: the first n, or all."""
-        check_sizes(n)
+        check_optional_count("n", n)
         return collect_stored(_Accepted(self, n, check), draws, n)
 
     def log_prob(self, items: Items) -> Array:
@@ -85,7 +86,7 @@ class AtBeta:
         return log_p_beta(log_p, log_q, self.log_beta) - self._log_z_beta
 
     def normaliser(self, estimated: float) -> float:
-        """Return log Z_beta: exact where that can be had, else the first estimate there was."""
+        """Return log Z_beta: exact if the support can be listed, else the first estimate made."""
         if self._log_z_beta is None:
             exact = self._enumerated()
             self._log_z_beta = estimated if exact is None else exact
@@ -96,7 +97,7 @@ class AtBeta:
 
 
 class _Accepted:
-    """Draws accepted so far at one beta, and the acceptance probabilities of all."""
+    """The draws accepted so far at one beta, and the sum of all acceptance probabilities."""
 
     verb = "accepted"
 
@@ -154,7 +155,7 @@ class _Accepted:
 
 
 def enumerate_log_z_beta(target: Target, proposal: Proposal, log_beta: float) -> float | None:
-    """Return log Z_beta summed over the proposal's support, or None where it has no list."""
+    """Return log Z_beta summed over the proposal's support, or None if that cannot be listed."""
     support = offered(proposal, "support")
     if support is None:
         return None

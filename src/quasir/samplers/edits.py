@@ -1,9 +1,9 @@
-"""Edits of one token: insert, delete, replace (appendix G of the paper).
+"""Edits of one token: insert, delete, replace (appendix G, `appx:extra-localized-mcmc`).
 
-A masked language model gives the new token of an insertion or a replacement. Each edit has one
-that undoes it, at the same position, and the two need the same masked sequence: inserting into x
-at i, and deleting position i of what comes out, both ask what stands at i given the rest. So one
-pass of the masked model gives the probabilities of both directions.
+A masked language model gives the new token of an insertion or a replacement. Each edit has a
+reverse at the same position, and both need the probabilities of the token at one masked position:
+an insertion into x at i, and the deletion of position i of the result, mask the same place of the
+same sequence. So one pass of the masked model gives the probabilities of both directions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from quasir.core.arguments import check_count
 from quasir.core.types import Array
 from quasir.errors import InputError
 
-__all__ = ["MASK", "Edit", "Limits", "Tokens", "choose_edit", "log_directions"]
+__all__ = ["MASK", "Edit", "Limits", "Tokens", "choose_edit", "log_directions", "positions"]
 
 Tokens: TypeAlias = tuple[int, ...]
 Operation: TypeAlias = Literal["insert", "delete", "replace"]
 
 MASK = -1
-"""Stands for the token that is asked for."""
+"""The token id of the masked position."""
 REVERSE: dict[Operation, Operation] = {
     "insert": "delete",
     "delete": "insert",
@@ -32,7 +32,7 @@ REVERSE: dict[Operation, Operation] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The lengths that a sequence may have, both ends included.
+    """The shortest and the longest allowed length of a sequence.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Edit:
-    """An operation and where: before position i, or, at the end, after the last, for an insertion.
+    """An operation and its position; an insertion at i puts the token before position i.
 
     Examples
     --------
@@ -85,18 +85,18 @@ class Edit:
         return Edit(REVERSE[self.operation], self.position)
 
     def masked(self, tokens: Tokens) -> Tokens:
-        """Return the sequence with a mask where the token in question stands."""
+        """Return the sequence with a mask at the position of the edit."""
         i = self.position
         return (*tokens[:i], MASK, *tokens[i + (self.operation != "insert") :])
 
     def applied(self, tokens: Tokens, token: int) -> Tokens:
-        """Return the edited sequence; a deletion takes no token."""
+        """Return the edited sequence; a deletion ignores the token."""
         i = self.position
         middle = () if self.operation == "delete" else (token,)
         return (*tokens[:i], *middle, *tokens[i + (self.operation != "insert") :])
 
     def log_prob(self, length: int, limits: Limits) -> float:
-        """Return the log probability to choose this edit for a sequence of a length.
+        """Return the log probability of choosing this edit for a sequence of this length.
 
         Uniform over the legal operations, then uniform over the operation's positions.
         """
@@ -107,7 +107,7 @@ class Edit:
 
 
 def positions(operation: Operation, length: int) -> int:
-    """Return how many positions an operation has."""
+    """Return how many positions an operation can choose from."""
     return length + 1 if operation == "insert" else length
 
 
@@ -121,10 +121,10 @@ def choose_edit(length: int, limits: Limits, u_operation: float, u_position: flo
 def log_directions(
     tokens: Tokens, edit: Edit, token: int, log_probs: Array, limits: Limits
 ) -> tuple[float, float]:
-    """Return the log probabilities of the edit with this token, and of undoing it.
+    """Return the log probabilities of the edit with this token, and of its reverse.
 
-    `log_probs` are those of every token at the mask. Both directions have all their factors:
-    the operation, the position, and, of an insertion or replacement, the token.
+    `log_probs` are those of every token at the mask. Each direction has all its factors: the
+    operation, the position and, for an insertion or replacement, the token.
     """
     length = len(tokens)
     forward = edit.log_prob(length, limits)

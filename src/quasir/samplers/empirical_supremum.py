@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from quasir.core.arguments import check_optional_count
 from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
 from quasir.core.streams import BLOCK
@@ -16,7 +17,7 @@ from quasir.draws.draws import Draws
 from quasir.samplers.loop import blocks_for, check_sizes, collect, collect_stored
 from quasir.samplers.results import ClimbingSamples
 
-__all__ = ["EmpiricalSupremum", "running_supremum"]
+__all__ = ["EmpiricalSupremum"]
 
 
 class EmpiricalSupremum:
@@ -29,9 +30,9 @@ class EmpiricalSupremum:
 
     Notes
     -----
-    A ratio above all before it raises beta and is accepted. Early samples are accepted at a
-    low beta and follow q rather than p; where P/q is bounded, beta tends to its supremum and
-    late samples follow p.
+    A draw whose ratio is larger than all before it raises beta and is accepted. Early samples are
+    accepted at a low beta and follow q rather than p. Where P/q is bounded, beta tends to its
+    supremum, and late samples follow p.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class EmpiricalSupremum:
         progress: Progress = False,
     ) -> ClimbingSamples:
         """Return n samples; the parameters are those of `QRS.sample`."""
-        check_sizes(n, max_proposals)
+        check_sizes(n, max_proposals, batch_size)
         return collect(
             _Climb(n),
             self.target,
@@ -68,12 +69,12 @@ class EmpiricalSupremum:
 
     def replay(self, draws: Draws, n: int | None = None) -> ClimbingSamples:
         """Return the samples among stored draws: the first n, or all."""
-        check_sizes(n)
+        check_optional_count("n", n)
         return collect_stored(_Climb(n), draws, n)
 
 
 def running_supremum(log_ratio: Array, log_beta: float = -math.inf) -> Array:
-    """Return log beta at each draw: the largest log ratio up to it, that draw included.
+    """Return log beta at each draw: the largest log ratio among it and the draws before it.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def running_supremum(log_ratio: Array, log_beta: float = -math.inf) -> Array:
 
 
 class _Climb:
-    """Samples so far, and the supremum so far."""
+    """The samples and the supremum so far."""
 
     verb = "accepted"
 
@@ -101,14 +102,14 @@ class _Climb:
         return self.count
 
     def next_stop(self) -> int | None:
-        """Return up to which draw the samples that are missing are expected."""
+        """Return the number of draws that are expected to give all samples."""
         assert self.n is not None
         if self.count >= self.n:
             return None
         return self.seen + BLOCK * blocks_for(self.n - self.count, self.count, self.proposals)
 
     def add(self, piece: Draws) -> None:
-        """Take what is accepted of a piece."""
+        """Take the accepted draws of a piece."""
         if piece.items is None:
             piece = replace(piece, items=np.arange(len(piece)))
         log_betas = running_supremum(piece.log_ratio, self.log_beta)
@@ -135,7 +136,7 @@ class _Climb:
             distance=(
                 "unknown: each sample is from p_beta at the largest ratio seen before it, which "
                 f"rose to {level_text(self.log_beta)}, and an item of a larger ratio may not have "
-                "been seen. QRS at a fixed beta tells its distance."
+                "been seen. QRS at a fixed beta estimates its distance."
             ),
             features=draws.features,
             log_betas=np.concatenate(self._log_betas),

@@ -15,6 +15,7 @@ from quasir.core.scores import name_of, score
 from quasir.core.types import Array, Items, Proposal, Seed
 from quasir.errors import InputError, ScoreError
 from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
+from quasir.samplers.loop import check_sizes
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 from quasir.targets.lattice import UniformStates
@@ -22,15 +23,15 @@ from quasir.targets.lattice import UniformStates
 __all__ = ["Differentiable", "GibbsWithGradients", "log_moves", "log_values"]
 
 AT_ONCE = 256
-"""Chains stepped at once, unless asked otherwise."""
+"""Chains stepped at once by default."""
 
 
 @runtime_checkable
 class Differentiable(Protocol):
-    """A target over rows of whole numbers whose log P has a gradient: see `quasir.lattice`.
+    """A target over rows of integers whose log P has a gradient: see `quasir.lattice`.
 
     For site-first moves it may have ``grad_at(states, sites)``, the gradient at one site of each
-    state. With ``encode(items)`` and ``decode(states)`` its items may be other than rows.
+    state. With ``encode(items)`` and ``decode(states)`` its items need not be rows.
     """
 
     size: int
@@ -41,34 +42,35 @@ class Differentiable(Protocol):
         ...
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P by the one-hot rows, or, for 0 and 1, by the numbers."""
+        """Return the gradient of log P in the one-hot rows, or for 0/1 states in the numbers."""
         ...
 
 
 class GibbsWithGradients:
-    """Chains that change one site at a time, which and to what being told by the gradient.
+    """Chains that change one site at a time, guided by the gradient of log P.
 
     Parameters
     ----------
     target : Differentiable
         P, with ``log_score`` and ``grad``.
     proposal : Proposal, optional
-        Where chains start: at its draws with P(x) > 0. By default all states alike.
+        Chains start at its draws with P(x) > 0. By default, uniform over all states.
     site_first : bool
-        Pick the site uniformly, then its value by the gradient, as the paper sketches for texts;
-        else site and value together, as Grathwohl et al. do.
+        True picks the site uniformly, then its value by the gradient, as the paper sketches for
+        texts. False picks site and value together, as Grathwohl et al. do.
     burn_in, thin, reset, chains
         See `RWMH`.
 
     Notes
     -----
-    The gradient of f = log P guesses the difference f(x') - f(x) = <grad f(x), x' - x> for every
-    x' that differs from x at one site, in one pass. x' is proposed with a probability in
-    proportion to exp of half that guess, and accepted by Metropolis and Hastings' rule, so that p
-    is stationary however bad the guess is. Half, because this balances the two directions: where
-    the guess is exact and sums do not change, every proposal is accepted.
+    With f = log P, one gradient approximates f(x') - f(x) by <grad f(x), x' - x> for every x' that
+    differs from x at one site. x' is proposed with a probability proportional to exp of half that
+    difference, and accepted by the rule of Metropolis and Hastings, so that p is stationary however
+    bad the approximation is. The half balances the two directions: where the approximation is exact
+    and the normalisers of both directions are equal, every proposal is accepted.
 
-    The paper sketches the guess for P itself; with log P the proposal is never negative.
+    The paper sketches the approximation for P itself; with log P no proposal probability is
+    negative.
 
     Examples
     --------
@@ -97,7 +99,9 @@ class GibbsWithGradients:
             )
         check_count("chains", chains)
         if target.categories < 2:
-            raise InputError(f"a site has {target.categories} value: there is nothing to change.")
+            raise InputError(
+                f"a site has {target.categories} value, but needs at least 2 to change."
+            )
         self.target, self.site_first = target, site_first
         self.proposal = proposal or UniformStates(target.size, target.categories)
         self.schedule, self.chains = Schedule(burn_in, thin, reset), chains
@@ -111,11 +115,15 @@ class GibbsWithGradients:
         progress: Progress = False,
     ) -> ChainSamples:
         """Return n samples; the parameters are those of `RWMH.sample`."""
-        for name, value in (("n", n), ("max_proposals", max_proposals), ("batch_size", batch_size)):
-            if value is not None or name == "n":
-                check_count(name, value)
+        check_sizes(n, max_proposals, batch_size)
         local = LocalChains(
-            self.target, self.proposal, self.step, 3, self.starts, self.schedule, self.chains
+            target=self.target,
+            proposal=self.proposal,
+            kernel=self.step,
+            uniforms=3,
+            starts=self.starts,
+            schedule=self.schedule,
+            chains=self.chains,
         )
         report = progress_of(progress, "found")
         return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)
@@ -129,7 +137,7 @@ class GibbsWithGradients:
     def step(
         self, states: States, log_p: Array, uniforms: Array
     ) -> tuple[NDArray[np.int64], Array, NDArray[np.bool_]]:
-        """Make one step of each chain, by three uniforms: site, value, acceptance."""
+        """Make one step of each chain; its 3 uniforms: site, value, acceptance."""
         x = np.asarray(states)
         move = self._step_site_first if self.site_first else self._step_joint
         y, forward, backward = move(x, uniforms)
@@ -159,18 +167,18 @@ class GibbsWithGradients:
         y = x.copy()
         y[rows, sites] = values
         back = log_values(values, self.gradient_at(y, sites))
-        # The site is as probable in both directions, and cancels.
+        # The probability of the site is the same in both directions, and cancels.
         return y, moves[rows, values], back[rows, own]
 
     def gradient(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P by the one-hot rows: (states, sites, categories)."""
+        """Return the gradient of log P in the one-hot rows: (states, sites, categories)."""
         gradient = np.asarray(self.target.grad(states), dtype=np.float64)
         if gradient.shape == states.shape and self.target.categories == 2:
             gradient = np.stack([np.zeros_like(gradient), gradient], axis=-1)
         return self._checked(gradient, (*states.shape, self.target.categories))
 
     def gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
-        """Return the gradient by the one-hot row of one site of each state."""
+        """Return the gradient in the one-hot row of one site of each state."""
         grad_at = offered(self.target, "grad_at")
         if grad_at is None:
             whole: Array = self.gradient(states)[np.arange(len(states)), sites]
@@ -184,8 +192,8 @@ class GibbsWithGradients:
             raise ScoreError(
                 f"{name_of(self.target)} gave a gradient of shape {gradient.shape}, where {shape} "
                 f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite. It "
-                "must be that of log P, -inf only for a value never to be proposed, and at least "
-                "two values of each site possible."
+                "must be that of log P, with -inf only for a value that is never proposed, and "
+                "with at least two possible values at each site."
             )
         return gradient
 
@@ -196,14 +204,14 @@ class GibbsWithGradients:
 
 
 def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
-    """Return the log probability to propose each value of one site; its own is not.
+    """Return the log probability of proposing each value of one site; -inf for its present value.
 
     Parameters
     ----------
     own : array (states,)
-        The site's value now.
+        The present value of the site.
     gradient : array (states, categories)
-        At that site.
+        The gradient at the site.
     """
     rows = np.arange(len(own))
     half = (gradient - gradient[rows, own, None]) / 2
@@ -212,9 +220,9 @@ def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
 
 
 def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
-    """Return the log probability to propose each value of each site, site and value together.
+    """Return the log probability of proposing each pair of a site and a value.
 
-    Of shape (states, sites, categories); -inf where the value is the site's own. For 0/1 states
+    The shape is (states, sites, categories); -inf for the present value of a site. For 0/1 states
     this is softmax(-(2x - 1) grad f(x)/2), as in Algorithm 1 of Grathwohl et al.
 
     Examples

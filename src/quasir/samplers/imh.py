@@ -1,8 +1,8 @@
-"""Independent Metropolis-Hastings, Algorithm 3 of the paper (`al:IMH`)."""
+"""Independent Metropolis-Hastings, Algorithm 3 of the paper (`al:IMH`, appendix F)."""
 
 from __future__ import annotations
 
-from quasir.core.arguments import number
+from quasir.core.arguments import check_optional_count, number
 from quasir.core.progress import Progress
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.draws import Draws
@@ -16,25 +16,24 @@ __all__ = ["IMH"]
 
 
 class IMH:
-    """A Markov chain that proposes from q whatever its state, with p as stationary law.
+    """A Markov chain that proposes from q in every state, with p as stationary law.
 
-    From x it moves to x' ~ q with probability min(1, w(x')/w(x)), where w = P/q. The uniform
-    that decides is the draw's own, so live proposals and stored draws give the same chain.
+    From x it moves to x' ~ q with probability min(1, w(x')/w(x)), where w = P/q. It decides with
+    the uniform of the draw, so live proposals and stored draws give the same chain.
 
     Parameters
     ----------
     target, proposal : Target, Proposal
         P and q.
     burn_in : int
-        Steps before the first that counts.
+        Steps before the first one that can be a sample.
     thin : int
         Keep one state out of this many.
     reset : int, optional
-        Instead: a fresh chain of so many proposals for each sample, which is its last state.
-        The samples are then i.i.d.
+        Instead of the two above: run a new chain of this many proposals for each sample, and
+        take its last state. The samples are then i.i.d.
     bound : float, optional
-        M with p(x) <= M q(x) for all x, p being normalised, where it is known: the distance to p
-        is then bounded.
+        M with p(x) <= M q(x) for all x, if known (p is normalised). It bounds the distance to p.
 
     Notes
     -----
@@ -45,9 +44,9 @@ class IMH:
     A footnote of appendix F has TVD(p, pi^(n)) <= 2 (1 - 1/M)^n after n steps, with TVD defined
     as half the L1 distance. The factor 2 belongs to the L1 distance: each step has
     K(x, .) >= p/M whatever x is, so that TVD(p, pi^(n)) <= (1 - 1/M)^n from any start
-    (Mengersen and Tweedie 1996), and the printed bound holds with room to spare. The start,
-    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_bound` is (1 - 1/M)^k, k being the
-    proposals up to the first sample.
+    (Mengersen and Tweedie 1996), and the printed bound is twice as large as needed. The start,
+    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_bound` is (1 - 1/M)^k, where k is the
+    number of proposals up to the first sample.
 
     Examples
     --------
@@ -86,16 +85,16 @@ class IMH:
         batch_size: int | None = None,
         progress: Progress = False,
     ) -> ChainSamples:
-        """Return n samples; they are those that `replay` gives on draws of the same seed.
+        """Return n samples: the same as `replay` gives on draws of the same seed.
 
         The parameters are those of `QRS.sample`.
 
         Raises
         ------
         BudgetExceeded
-            When `max_proposals` were made; its ``samples`` holds those found.
+            If `max_proposals` were made; its ``samples`` holds those found.
         """
-        check_sizes(n, max_proposals)
+        check_sizes(n, max_proposals, batch_size)
         return collect(
             IndependentChain(self.schedule, n, self._log_beta, self._chain),
             self.target,
@@ -108,14 +107,14 @@ class IMH:
         )
 
     def replay(self, draws: Draws, n: int | None = None) -> ChainSamples:
-        """Run on stored draws, and return the first n samples, or all that come out.
+        """Run on stored draws, and return the first n samples, or all of them.
 
         Raises
         ------
         BudgetExceeded
-            Where the draws give fewer than n; its ``samples`` holds those.
+            If the draws give fewer than n; its ``samples`` holds those found.
         """
-        check_sizes(n)
+        check_optional_count("n", n)
         chain = IndependentChain(self.schedule, n, self._log_beta, self._chain)
         return collect_stored(chain, draws, n)
 
@@ -142,10 +141,10 @@ class IMH:
         if self.bound is None:
             return (
                 f"unknown: the law of a chain's state number {k:,} tends to p as the chain grows, "
-                "but can be neither scored nor compared with p (appendix F). QRS tells its "
-                "distance; bound=M bounds this one where p <= M q is known."
+                "but can be neither scored nor compared with p (appendix F). QRS estimates "
+                "its distance; bound=M bounds that of the chain if p <= M q is known."
             )
         return (
-            f"TVD <= {tvd_bound:.3g}: (1 - 1/M)^{k} with M = {self.bound:g}, for each sample by "
-            "itself; often far above the distance itself, which is unknown."
+            f"TVD <= {tvd_bound:.3g}: (1 - 1/M)^{k} with M = {self.bound:g}, for each single "
+            "sample; the distance itself is unknown and often far smaller."
         )

@@ -1,4 +1,7 @@
-"""QRS with a wanted acceptance rate instead of a beta, Algorithm 2 of the paper."""
+"""QRS with a given acceptance rate instead of a beta: Algorithm 2 (`al:QRS_incremental`).
+
+It is in appendix E of the paper, `appx:incremental_pruning`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quasir.core.arguments import as_rate
+from quasir.core.arguments import as_rate, check_optional_count
 from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
 from quasir.core.streams import BLOCK
@@ -24,29 +27,29 @@ __all__ = ["BestDraws", "IncrementalQRS"]
 class IncrementalQRS:
     """Find the largest beta that keeps an acceptance rate, and n samples from its p_beta.
 
-    N = n/ar proposals are drawn, and the n with the largest alpha = P(x)/(q(x) u) are kept;
-    beta is the next alpha. Only the best 2n or so are ever held: memory is O(n).
+    N = n/ar proposals are drawn, and the n with the largest alpha = P(x)/(q(x) u) are kept; beta
+    is the next largest alpha. At most about 2n draws are held at a time: memory is O(n).
 
     Parameters
     ----------
     target, proposal : Target, Proposal
         P and q.
     acceptance_rate : float
-        In (0, 1]: samples per proposal.
+        Samples per proposal, in (0, 1].
 
     Notes
     -----
-    This is Algorithm 2 (`al:QRS_incremental`) by its prose: beta is as high as it can be while
-    a share `acceptance_rate` of all alphas lies above it. Its pseudo-code takes the quantile
-    from the wrong end, and also keeps beta below the largest ratio seen, which stops early
-    with a beta that a few draws decided; neither is done here. Given beta, the (n + 1)-th
-    largest of N alphas, the n above it are i.i.d. from p_beta: no bias is left by choosing
-    beta from the same draws.
+    This is Algorithm 2 (`al:QRS_incremental`) as its prose describes it: beta is as high as
+    possible while a share `acceptance_rate` of all alphas lies above it. The pseudo-code takes
+    the quantile from the wrong end, and also keeps beta below the largest ratio seen, which stops
+    early with a beta that depends on a few draws; neither is done here. Given beta, which is the
+    (n + 1)-th largest of N alphas, the n draws above it are i.i.d. from p_beta: choosing beta
+    from the same draws adds no bias.
 
-    Fewer than n + 1 draws with P(x) > 0 among the N mean that the rate is out of reach, since
-    no beta accepts more than q(Supp P). Proposals then go on until n are found, beta is 0
-    (``log_beta = -inf``), the samples are from q filtered to the support of P, and `doubts`
-    says so.
+    If fewer than n + 1 of the N draws have P(x) > 0, the rate is out of reach, since no beta
+    accepts more than q(Supp P). Proposals then continue until n are found, beta is 0
+    (``log_beta = -inf``), the samples are from q filtered to the support of P (q_proj of appendix
+    D), and `doubts` says so.
 
     Examples
     --------
@@ -75,7 +78,7 @@ class IncrementalQRS:
 
         The parameters are those of `QRS.sample`; ``n/acceptance_rate`` proposals are made.
         """
-        check_sizes(n, max_proposals)
+        check_sizes(n, max_proposals, batch_size)
         return collect(
             BestDraws(self, n, self._enough(n)),
             self.target,
@@ -90,14 +93,14 @@ class IncrementalQRS:
     def replay(self, draws: Draws, n: int | None = None) -> Samples:
         """Return the samples among stored draws: n from the first n/acceptance_rate, or all.
 
-        They are those that `sample` gives on draws of the same seed.
+        They are the samples that `sample` gives with the same seed.
 
         Raises
         ------
         BudgetExceeded
-            Where the draws are too few for n; its ``samples`` holds those that they give.
+            If the draws are too few for n; its ``samples`` holds those found.
         """
-        check_sizes(n)
+        check_optional_count("n", n)
         if n is None:
             wanted = max(1, math.floor(len(draws) * self.acceptance_rate * (1 + 1e-12)))
             best = BestDraws(self, wanted, len(draws))
@@ -112,15 +115,15 @@ class IncrementalQRS:
         return samples
 
     def _enough(self, n: int) -> int:
-        """Return how many proposals n samples are the best of."""
+        """Return the number of proposals from which the n best are kept."""
         return max(n, math.floor(n / self.acceptance_rate * (1 + 1e-12)))
 
 
 class BestDraws:
     """The draws with the largest alphas so far, in the order they were drawn.
 
-    The n best and the next one, whose alpha is beta, are what `sampler` keeps of `enough` draws;
-    where fewer than n of these are possible, proposals go on until n are.
+    `sampler` keeps the n best of `enough` draws, and the next one, whose alpha is beta. If fewer
+    than n of these have P(x) > 0, proposals continue until n have.
     """
 
     verb = "kept"
@@ -144,13 +147,13 @@ class BestDraws:
         return self.count
 
     def next_stop(self) -> int | None:
-        """Return up to which draw to go on: to `enough`, then block by block."""
+        """Return the number of draws to see next, in all: `enough`, then block by block."""
         if self.seen < self.enough:
             return self.enough
         return None if self.possible >= self.n else (self.seen // BLOCK + 1) * BLOCK
 
     def add(self, piece: Draws) -> None:
-        """Take a piece; past `enough`, no further than to the draw that makes n possible."""
+        """Take a piece; past `enough`, only up to the n-th draw with P(x) > 0."""
         log_alpha = piece.log_alpha
         if self.seen >= self.enough:
             possible = np.flatnonzero(log_alpha > -np.inf)[: self.n - self.possible]
@@ -163,7 +166,7 @@ class BestDraws:
         kept = piece.take(np.flatnonzero(accepts(log_alpha, self._floor)))
         self._parts.append(kept)
         self.held += len(kept)
-        # Pruning costs as much as what is held, so it waits until that has doubled.
+        # Pruning costs time in proportion to the draws held, so it waits until they have doubled.
         if self.held > 2 * (self.n + 1):
             self._prune()
 
@@ -173,14 +176,14 @@ class BestDraws:
         if len(held) > self.n + 1:
             log_alpha = held.log_alpha
             best = np.argpartition(log_alpha, -(self.n + 1))[-(self.n + 1) :]
-            # What lies below the worst that is kept cannot come back.
+            # Later draws below the smallest alpha that is kept are not needed.
             self._floor = float(log_alpha[best].min())
             held = held.take(np.sort(best))
         self._parts, self.held = [held], len(held)
         return held
 
     def _split(self) -> tuple[Draws, float]:
-        """Return the n best draws and log beta, the next alpha; -inf where there is none."""
+        """Return the n best draws, and log beta: the next alpha, or -inf if there is none."""
         draws = self._prune()
         if len(draws) <= self.n:
             return draws, -math.inf
@@ -189,7 +192,7 @@ class BestDraws:
         return draws.take(np.delete(np.arange(len(draws)), worst)), float(log_alpha[worst])
 
     def result(self) -> Samples:
-        """Return the best draws as samples of p_beta, and what is doubtful about them."""
+        """Return the best draws as samples of p_beta, with their doubts."""
         draws, log_beta = self._split()
         log_rate = math.log(max(len(draws), 1) / max(self.seen, 1))
         if log_beta == -math.inf:

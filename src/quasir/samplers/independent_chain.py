@@ -1,4 +1,4 @@
-"""Chains whose candidates do not depend on their state, run over draws."""
+"""Chains over draws, whose candidates do not depend on the chain's state."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ __all__ = ["IndependentChain", "chain_states"]
 
 
 def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) -> NDArray[np.intp]:
-    """Return the state after each candidate: its place, or -1 for the state before all of them.
+    """Return the state after each candidate: its place, or -1 for the state before the first.
 
     Parameters
     ----------
     log_w : array
         Log of P/q of each candidate.
     log_alpha : array
-        log_w - log u, u being the uniform that decides on it; +inf forces a move.
+        log_w - log u, where u is the uniform that decides on it; +inf forces a move.
     log_w_here : float
-        Of the state before the first candidate; -inf where there is none.
+        Log of P/q of the state before the first candidate; -inf if there is none.
 
     Notes
     -----
-    The chain moves to candidate j when alpha_j > w of its state, since u < w_j/w. Let a second
-    chain begin with a state of weight 0. Whenever the first moves, the second moves too, its
-    weight being no larger, and from then on they are one: a chain's course depends on its past
-    only up to its next move. So the candidates are cut into sqrt(n) rows, all of which run at
-    once from a weight of 0; each row then keeps the state it is entered with up to the first
-    candidate that this state moves to, and what was computed from there on. No step costs more
-    than a few vector operations on sqrt(n) numbers, whatever the acceptance rate.
+    The chain moves to candidate j if alpha_j > w, the weight of its state, since then u < w_j/w.
+    Let a second chain start with weight 0. Its weight is never larger, so it moves whenever the
+    first moves, and from the first such move on the two are equal. So the candidates are cut into
+    sqrt(n) rows, and all rows run at once from weight 0. Then, row by row, the state before a row
+    is kept up to the first candidate that it moves to; from there on the computed states hold.
+    Each step is a few vector operations on sqrt(n) numbers, for any acceptance rate.
     """
     n = len(log_w)
     if n == 0:
@@ -79,10 +78,10 @@ class IndependentChain:
     ----------
     schedule : Schedule
     n : int or None
-        Samples wanted; None takes all that come.
+        Samples wanted; None takes all.
     log_beta : float or None
     finish : callable
-        Makes the sampler's result of this chain.
+        Returns the sampler's result from this chain.
     """
 
     verb = "found"
@@ -121,7 +120,7 @@ class IndependentChain:
         return self._finish(self)
 
     def next_stop(self) -> int | None:
-        """Return up to which draw the samples that are missing are expected."""
+        """Return the number of draws that are expected to give all samples."""
         assert self.n is not None
         if self.count >= self.n:
             return None
@@ -135,7 +134,7 @@ class IndependentChain:
         return self.seen + BLOCK * max(1, math.ceil(missing / rate / BLOCK))
 
     def add(self, piece: Draws) -> None:
-        """Go on over a piece of draws."""
+        """Continue the chain over a piece of draws."""
         if piece.items is None:
             piece = replace(piece, items=np.arange(self.seen, self.seen + len(piece)))
         log_w, log_alpha = piece.log_ratio, piece.log_alpha
@@ -169,7 +168,7 @@ class IndependentChain:
         states: NDArray[np.intp],
         samples: NDArray[np.intp],
     ) -> None:
-        """Keep the samples; those of a state from before this piece are copies of that."""
+        """Keep the samples; those before the first move of this piece repeat the earlier state."""
         own = states[samples]
         before = int((own < 0).sum())
         if before:
@@ -179,7 +178,7 @@ class IndependentChain:
             self._parts.append(piece.take(places[own[before:]]))
 
     def _count_steps(self, states: NDArray[np.intp], starts: NDArray[np.intp], stop: int) -> None:
-        """Count steps and moves up to `stop`; candidates that wait for a start are none."""
+        """Count steps and moves up to `stop`; candidates before a start are not steps."""
         starts = starts[starts < stop]
         length = stop + self._done if self.schedule.reset is None else self.schedule.reset
         inside = min(length - self._done, stop) if self._done else 0

@@ -1,4 +1,4 @@
-"""Many chains of local moves at once, each with random numbers of its own."""
+"""Many chains of local moves at once, each with its own random numbers (appendix G)."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
 
-__all__ = ["Kernel", "LocalChains", "Starts", "choose_column", "log_metropolis"]
+__all__ = ["LocalChains", "States", "choose_column", "log_metropolis"]
 
 STEPS_AT_ONCE = 64
-"""Steps whose random numbers a chain draws at once; changes no chain."""
+"""Steps for which a chain draws its random numbers together; it does not change the chain."""
 
 UNKNOWN = (
     "unknown: the law of a chain of local moves tends to p as the chain grows, but can be neither "
-    "scored nor compared with p (appendix G). QRS tells its distance."
+    "scored nor compared with p (appendix G). QRS estimates its distance."
 )
 
 States: TypeAlias = Any
-"""A list or array of states, one a chain."""
+"""A list or array of states, one for each chain."""
 Kernel: TypeAlias = Callable[[States, Array, Array], tuple[States, Array, NDArray[np.bool_]]]
-"""From states, their log P and uniforms (a row a chain) to states, log P and which have moved."""
+"""Takes states, their log P and a row of uniforms each; returns states, log P, which moved."""
 Starts: TypeAlias = Callable[[Items], tuple[States, Array]]
-"""From items of the proposal to states and their log P, -inf where no chain can start."""
+"""Takes items of the proposal; returns states and log P, -inf where no chain can start."""
 
 
 def log_metropolis(
     log_p_from: Array, log_p_to: Array, log_forward: Array, log_backward: Array
 ) -> Array:
-    """Return log min(1, P(x') q(x|x') / (P(x) q(x'|x))), Metropolis and Hastings' ratio.
+    """Return log min(1, P(x') q(x|x') / (P(x) q(x'|x))), the rule of Metropolis and Hastings.
 
-    `log_forward` is that of proposing x' from x, `log_backward` that of proposing x from x'.
-    Where x' could not lead back, or P(x') = 0, it is -inf.
+    `log_forward` is log q(x'|x), `log_backward` is log q(x|x'). The result is -inf where
+    q(x|x') = 0 or P(x') = 0.
     """
     return np.minimum(0.0, (log_p_to - log_p_from) + (log_backward - log_forward))
 
 
 def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
-    """Return for each row of probabilities the column that its uniform in [0, 1) chooses.
+    """Return, for each row of probabilities, the column that its uniform in [0, 1) selects.
 
     Examples
     --------
@@ -63,9 +63,9 @@ def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
     return chosen
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LocalChains:
-    """Runs chains from starts that the global proposal gives.
+    """Runs chains that start at draws of the global proposal.
 
     Attributes
     ----------
@@ -73,20 +73,20 @@ class LocalChains:
     kernel : callable
         One step; see `Kernel`.
     uniforms : int
-        How many random numbers a step of one chain takes.
+        How many random numbers one step of one chain takes.
     starts : callable
         See `Starts`.
     schedule : Schedule
     chains : int
-        Chains that go on side by side and give the samples in turn; with a reset, each sample
+        Chains that run side by side and give the samples in turn; with a reset, each sample
         has its own.
     stored : Draws, optional
-        Draws of the proposal to start at, instead of fresh ones.
+        Stored draws of the proposal to start at, instead of new ones.
 
     Notes
     -----
-    Chain c starts at the c-th possible draw of the proposal, and takes its random numbers from a
-    generator of its own, made from the seed and c. So how many run at once changes nothing.
+    Chain c starts at the c-th draw of the proposal with P(x) > 0, and has its own generator, made
+    from the seed and c. So the result does not depend on how many chains run at once.
     """
 
     target: Target
@@ -111,7 +111,7 @@ class LocalChains:
         budget: int | None,
         report: Report,
     ) -> ChainSamples:
-        """Return n samples, the chains taking turns; `at_once` chains are run at a time."""
+        """Return n samples, one from each chain in turn; `at_once` chains run together."""
         root = root_seed(seed)
         chains = n if self.schedule.reset is not None else min(self.chains, n)
         found: dict[int, tuple[Any, float]] = {}
@@ -127,7 +127,7 @@ class LocalChains:
         return self._chain(found, decode)
 
     def _begin(self, chains: int, root: int, budget: int | None) -> tuple[list[Any], Array]:
-        """Return the first states that are possible among the proposal's draws."""
+        """Return one start for each chain: the proposal's first draws with P(x) > 0."""
         if self.stored is not None:
             return self._begin_stored(self.stored, chains)
         states: list[Any] = []
@@ -136,7 +136,7 @@ class LocalChains:
         while len(states) < chains:
             if budget is not None and self.proposals >= budget:
                 raise _OutOfBudget
-            # Mostly the first few draws do; only where they do not are whole blocks asked for.
+            # The first few draws are mostly enough; whole blocks are drawn only if they are not.
             probing = not self.proposals and chains < BLOCK
             stop = chains if probing else (block + 1) * BLOCK
             stop = stop if budget is None else min(stop, budget)
@@ -160,7 +160,7 @@ class LocalChains:
         return states, np.array(log_p, dtype=np.float64)
 
     def _begin_stored(self, stored: Draws, chains: int) -> tuple[list[Any], Array]:
-        """Return the first states that are possible among stored draws."""
+        """Return one start for each chain: the first stored draws with P(x) > 0."""
         states: list[Any] = []
         log_p: list[float] = []
         possible = np.flatnonzero(stored.log_p > -np.inf)
@@ -168,7 +168,7 @@ class LocalChains:
             places, possible = np.split(possible, [min(chains - len(states), len(possible))])
             if not len(places):
                 raise InputError(
-                    f"{chains:,} chains want a start each, but the {len(stored):,} stored draws "
+                    f"{chains:,} chains need a start each, but the {len(stored):,} stored draws "
                     f"hold {len(states):,} that a chain can start at: give more, or ask for fewer "
                     "samples."
                 )
@@ -193,14 +193,14 @@ class LocalChains:
         found: dict[int, tuple[Any, float]],
         report: Report,
     ) -> None:
-        """Run a group of chains until each has given its samples: numbers c, c + chains, ..."""
+        """Run a group of chains until chain c has given the samples c, c + chains, ..."""
         wanted = np.array([len(range(c, n, chains)) for c in group])
         states, log_p = states[: len(group)], log_p[: len(group)]
         generators = [stream(root, Purpose.WALK, c) for c in group]
         stay, longest, step = np.zeros(len(group), np.int64), 0, 0
         ahead = np.empty((len(group), 0, self.uniforms))
         for sample in range(int(wanted.max())):
-            # Chains that have given all theirs leave; those are the last of the group.
+            # Chains that have given all their samples leave; they are the last of the group.
             left = int((wanted > sample).sum())
             states, log_p, stay, ahead = states[:left], log_p[:left], stay[:left], ahead[:left]
             for _ in range(self.schedule.first - 1 if sample == 0 else self.schedule.thin):

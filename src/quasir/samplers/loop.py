@@ -1,7 +1,7 @@
-"""The loop that every sampler of global proposals runs, and the error when its budget is used up.
+"""The loop of every sampler of global proposals, and the error when its budget is used up.
 
-A sampler says with a `Collector` what it keeps of the draws. Whether they are drawn now or were
-stored, the collector sees the same draws in the same order, so `sample` and `replay` agree.
+The `Collector` of a sampler decides which draws it keeps. It sees the same draws in the same order
+whether they are new or stored, so `sample` and `replay` agree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from quasir.core.arguments import check_count
+from quasir.core.arguments import check_count, check_optional_count
 from quasir.core.progress import Progress, progress_of
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
@@ -25,6 +25,7 @@ __all__ = [
     "Collector",
     "blocks_for",
     "budget_exceeded",
+    "check_sizes",
     "collect",
     "collect_stored",
     "warn_if_hopeless",
@@ -37,7 +38,7 @@ Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
 
 
 class Collector(Protocol[Result_co]):
-    """What a sampler keeps of the draws that pass by.
+    """Takes draws piece by piece, and keeps those that a sampler needs.
 
     Attributes
     ----------
@@ -57,11 +58,11 @@ class Collector(Protocol[Result_co]):
 
     @property
     def in_sight(self) -> int:
-        """Samples that are found or sure to come, such as those of a chain that has started."""
+        """Samples that are found or certain to come, such as those of a chain that has started."""
         ...
 
     def next_stop(self) -> int | None:
-        """Return up to which draw to go on, or None where all samples are found."""
+        """Return the number of draws to see next, in all, or None if all samples are found."""
         ...
 
     def add(self, piece: Draws) -> None:
@@ -69,7 +70,7 @@ class Collector(Protocol[Result_co]):
         ...
 
     def result(self) -> Result_co:
-        """Return what was found so far."""
+        """Return the samples found so far."""
         ...
 
 
@@ -89,7 +90,7 @@ def collect(
     Raises
     ------
     BudgetExceeded
-        When `max_proposals` were made; its ``samples`` holds those found.
+        If `max_proposals` were made; its ``samples`` holds those found.
     """
     streams, report = DrawStreams.of(seed), progress_of(progress, collector.verb)
     while (stop := collector.next_stop()) is not None:
@@ -109,12 +110,12 @@ def collect(
 
 
 def collect_stored(collector: Collector[Result_co], draws: Draws, n: int | None) -> Result_co:
-    """Let the collector take stored draws; with n, all n samples must be among them.
+    """Give stored draws to the collector; with n, they must hold n samples.
 
     Raises
     ------
     BudgetExceeded
-        Where the draws hold fewer than n; its ``samples`` holds those.
+        If the draws hold fewer than n; its ``samples`` holds those found.
     """
     collector.add(draws)
     found = collector.result()
@@ -123,15 +124,15 @@ def collect_stored(collector: Collector[Result_co], draws: Draws, n: int | None)
     return found
 
 
-def check_sizes(n: int | None, max_proposals: int | None = None) -> None:
-    """Refuse a number of samples or a budget that is not a whole number above 0."""
-    for name, value in (("n", n), ("max_proposals", max_proposals)):
-        if value is not None:
-            check_count(name, value)
+def check_sizes(n: int, max_proposals: int | None = None, batch_size: int | None = None) -> None:
+    """Raise an error if a number of samples, of proposals or of items is no positive integer."""
+    check_count("n", n)
+    check_optional_count("max_proposals", max_proposals)
+    check_optional_count("batch_size", batch_size)
 
 
 def blocks_for(missing: int, found: int, proposals: int) -> int:
-    """Return how many blocks are expected to hold the samples that are missing."""
+    """Return how many blocks are expected to hold the missing samples."""
     if not proposals:
         return 1
     rate = max(found, 1) / proposals
@@ -141,7 +142,7 @@ def blocks_for(missing: int, found: int, proposals: int) -> int:
 def budget_exceeded(
     samples: SampleSet, n: int, proposals: int, verb: str = "found", what: str = "proposals"
 ) -> BudgetExceeded:
-    """Return the error for a budget that ran out, with what was found."""
+    """Return the error for a used-up budget, with the samples found."""
     found = len(samples)
     need = (
         f"At this rate {n:,} need about {math.ceil(n * proposals / found):.2g} {what}"
@@ -157,7 +158,7 @@ def budget_exceeded(
 
 
 def warn_if_hopeless(accepted: int, n: int, proposals: int) -> None:
-    """Warn, each time the proposals have grown tenfold, while under 1 % of n was found."""
+    """Warn at each tenfold number of proposals while less than 1 % of n is found."""
     decade = 10.0 ** math.floor(math.log10(max(proposals, 1)))
     fresh = proposals - decade < MOST_BLOCKS * BLOCK
     if proposals < 100_000 or not fresh or accepted >= 0.01 * n:

@@ -1,4 +1,4 @@
-"""Quasi-Rejection Sampling, Algorithm 1 of the paper."""
+"""Quasi-Rejection Sampling, Algorithm 1 of the paper (`al:QRS`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ __all__ = ["QRS"]
 class QRS:
     """Propose x from q, and accept it with probability min(1, P(x)/(beta q(x))).
 
-    The samples are i.i.d. from p_beta(x) = min(P(x), beta q(x))/Z_beta (Eq. 1). What that
-    costs and how close it is to p is said by `quasir.tradeoff`.
+    The samples are i.i.d. from p_beta(x) = min(P(x), beta q(x))/Z_beta, Eq. 1 (`eq:p_beta`).
+    `quasir.tradeoff` estimates the cost and the distance to p. The decision of Algorithm 1 is in
+    `quasir.draws.acceptance`.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class QRS:
 
     @property
     def beta(self) -> float:
-        """The level; where it is out of a float's range, see `log_beta`."""
+        """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
     def sample(
@@ -70,16 +71,16 @@ class QRS:
             How many.
         seed : int, numpy Generator or None
         max_proposals : int, optional
-            The budget. Without one, a warning tells when the samples are far off.
+            The budget. Without one, a warning appears if most samples are still to be found.
         batch_size : int, optional
-            How many items the target scores at once; changes no sample.
+            How many items the target scores at once; it does not change the samples.
         progress : bool or callable
             True shows a line on stderr; a callable is called with (found, n, proposed).
 
         Raises
         ------
         BudgetExceeded
-            When `max_proposals` were made; its ``samples`` holds those found.
+            If `max_proposals` were made; its ``samples`` holds those found.
         """
         return self._level.sample(n, seed, max_proposals, batch_size, progress)
 
@@ -89,14 +90,14 @@ class QRS:
         Raises
         ------
         BudgetExceeded
-            Where the draws hold fewer than n; its ``samples`` holds those.
+            If the draws hold fewer than n; its ``samples`` holds those found.
         """
         return self._level.replay(draws, n)
 
     def log_prob(self, items: Items) -> Array:
         """Return log p_beta(x), Eq. 1 (`eq:p_beta`).
 
-        Z_beta is exact where the proposal's support can be listed. Else it is estimated once,
-        from the proposals of the first call that needed it.
+        Z_beta is exact if the proposal's support can be listed. Otherwise it is estimated once,
+        from the proposals of the first call that needs it.
         """
         return self._level.log_prob(items)

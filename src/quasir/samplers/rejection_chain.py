@@ -1,10 +1,8 @@
-"""Rejection sampling chains (Tierney 1994, section 2.3.4): QRS, mended by IMH."""
+"""Rejection sampling chains (Tierney 1994, section 2.3.4): QRS, corrected by IMH."""
 
 from __future__ import annotations
 
-import math
-
-from quasir.core.arguments import as_log_beta
+from quasir.core.arguments import as_log_beta, exp_or_inf
 from quasir.core.types import Proposal, Target
 from quasir.samplers.imh import IMH
 
@@ -12,11 +10,11 @@ __all__ = ["RejectionChain"]
 
 
 class RejectionChain(IMH):
-    """IMH whose candidates are what QRS accepts at beta; its stationary law is p.
+    """IMH whose candidates are the samples of QRS at beta; its stationary law is p.
 
-    Where P(x) <= beta q(x) for all x this is rejection sampling, and every candidate is a
-    sample. Where the bound breaks, candidates are from p_beta, and the chain stays on a state
-    with P(x) > beta q(x) often enough to make up for what p_beta lacks there.
+    If P(x) <= beta q(x) for all x, this is rejection sampling, and the chain moves to every
+    candidate. If not, the candidates follow p_beta, and the chain stays longer at a state with
+    P(x) > beta q(x), which makes up for the mass that p_beta lacks there.
 
     Parameters
     ----------
@@ -33,12 +31,12 @@ class RejectionChain(IMH):
     probability to move, min(1, w(y)/w(x)), has Tierney's three cases: 1 from inside the bound,
     beta q(x)/P(x) from outside to inside, and IMH's from outside to outside.
 
-    One uniform a draw does for both decisions. Given that u < min(1, w/beta), the candidate's
-    own u/min(1, w/beta) is uniform and independent of it, and the candidate is moved to when
-    that is below the ratio: when alpha > max(beta, w(x)), with the alpha of `Draws`. So the
-    kernel is that of IMH, with max(beta, w) for w.
+    One uniform for each draw serves both decisions. Given that u < min(1, w/beta), the number
+    u/min(1, w/beta) is uniform and independent of the candidate. The chain moves to the candidate
+    if this number is below the ratio, that is if alpha > max(beta, w(x)), with the alpha of
+    `Draws`. So the kernel is that of IMH, with max(beta, w) in place of w.
 
-    A bound M on p/q is one on p/p_beta, too, since p/p_beta = (Z_beta/Z) max(1, w/beta), where
+    A bound M on p/q is also a bound on p/p_beta, since p/p_beta = (Z_beta/Z) max(1, w/beta), where
     Z_beta is at most Z and at most beta.
 
     Examples
@@ -67,5 +65,5 @@ class RejectionChain(IMH):
 
     @property
     def beta(self) -> float:
-        """The level; where it is out of a float's range, see `log_beta`."""
-        return math.exp(self.log_beta) if self.log_beta < 709.7 else math.inf
+        """The level; if it is out of a float's range, see `log_beta`."""
+        return exp_or_inf(self.log_beta)

@@ -1,4 +1,4 @@
-"""Rejection control (Liu, Chen and Wong 1998): QRS with weights that lead back to p."""
+"""Rejection control (Liu, Chen and Wong 1998): QRS with weights that correct it to p."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["RejectionControl", "log_control_weight"]
 class RejectionControl:
     """QRS whose samples carry the weight max(1, P(x)/(beta q(x))) of p over p_beta.
 
-    Weighted means are consistent for expectations under p whatever beta is, and cheaper than
-    importance sampling from q where what is averaged is dear: draws of small ratio are mostly
-    rejected before it is computed.
+    Weighted means are consistent for expectations under p at any beta. They are cheaper than
+    importance sampling from q if the averaged function is expensive: most draws of small ratio
+    are rejected before it is computed.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class RejectionControl:
 
     @property
     def beta(self) -> float:
-        """The level; where it is out of a float's range, see `log_beta`."""
+        """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
     def sample(
@@ -67,12 +67,12 @@ class RejectionControl:
         batch_size: int | None = None,
         progress: Progress = False,
     ) -> WeightedSamples:
-        """Return the n samples that `QRS.sample` gives, weighted."""
+        """Return the n samples of `QRS.sample` with their weights."""
         with _weighted_error():
             return _weighted(self._level.sample(n, seed, max_proposals, batch_size, progress))
 
     def replay(self, draws: Draws, n: int | None = None) -> WeightedSamples:
-        """Return the samples that `QRS.replay` gives, weighted."""
+        """Return the samples of `QRS.replay` with their weights."""
         with _weighted_error():
             return _weighted(self._level.replay(draws, n))
 
@@ -88,7 +88,7 @@ def log_control_weight(log_ratio: Array, log_beta: float) -> Array:
 
 @contextmanager
 def _weighted_error() -> Iterator[None]:
-    """Weigh the samples that an error carries, too."""
+    """Add weights to the samples that an error carries."""
     try:
         yield
     except BudgetExceeded as error:

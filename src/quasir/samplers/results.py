@@ -1,4 +1,4 @@
-"""What samplers return: samples, and what is known of their law."""
+"""What samplers return: samples, and what is known about their law."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SampleSet:
-    """What all samples have.
+    """What the results of all samplers have in common.
 
     Attributes
     ----------
     items : column of items
-        Of stored draws without items: their places among the draws.
+        If the stored draws have no items: the indices of the draws.
     log_p : array
         Unnormalised log P(x).
     log_q : array or None
-        log q(x); None where the samples are no draws from q.
+        log q(x); None if the samples are not draws from q.
     proposals : int
-        How many were proposed to find them.
+        How many proposals were made for them.
     features : dict of arrays
         A column for each feature of the target.
     doubts : tuple of str
-        What should be known of them.
+        What is wrong with the samples, in words. Empty is good.
     """
 
     items: Items
@@ -80,7 +80,7 @@ class Samples(SampleSet):
     log_beta : float
         The level they were accepted at.
     log_z_beta : float
-        Log of Z_beta: exact where the proposal's support can be listed, else estimated.
+        Log of Z_beta: exact if the proposal's support can be listed, else estimated.
     """
 
     log_p_beta: Array
@@ -89,12 +89,12 @@ class Samples(SampleSet):
 
     @property
     def beta(self) -> float:
-        """The level; where it is out of a float's range, see `log_beta`."""
+        """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
     @property
     def distance(self) -> str:
-        """What is known of the distance of their law to p."""
+        """What is known about the distance of their law to p."""
         return (
             f"TVD(p, p_beta) and KL(p, p_beta) at beta = {level_text(self.log_beta)} are estimated "
             "by quasir.tradeoff from draws"
@@ -114,7 +114,7 @@ class WeightedSamples(Samples):
     Attributes
     ----------
     log_weight : array
-        log max(1, P(x)/(beta q(x))): the weight up to a constant, which `mean` divides out.
+        log max(1, P(x)/(beta q(x))): the weight up to a constant, which cancels in `mean`.
     """
 
     log_weight: Array
@@ -148,7 +148,7 @@ class WeightedSamples(Samples):
 
     @property
     def distance(self) -> str:
-        """What is known of the distance to p: weighted, there is none but that of a finite n."""
+        """What is known about the distance to p: with the weights, it tends to 0."""
         return "0 as n grows, with the weights in log_weight; without them: " + super().distance
 
 
@@ -159,7 +159,7 @@ class ApproximateSamples(SampleSet):
     Attributes
     ----------
     distance : str
-        What is known of the distance to p: "unknown: ..." with the reason, or a bound.
+        What is known about the distance to p: "unknown: ..." with the reason, or a bound.
     """
 
     distance: str
@@ -173,12 +173,12 @@ class ApproximateSamples(SampleSet):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ClimbingSamples(ApproximateSamples):
-    """Samples of rejection sampling whose beta climbed.
+    """Samples of rejection sampling with a beta that rose on the way.
 
     Attributes
     ----------
     log_betas : array
-        The level that each sample was accepted at: that one is from p_beta at that level.
+        The level that each sample was accepted at; it follows p_beta at that level.
     log_beta : float
         The largest ratio seen.
     """
@@ -194,11 +194,11 @@ class ChainSamples(ApproximateSamples):
     Attributes
     ----------
     steps, moves : int
-        Steps made, burn-in included, and how many of them led to another proposal.
+        Steps made, including burn-in, and how many of them moved the chain.
     independent : bool
         Whether each sample has a chain of its own.
     tvd_bound : float
-        TVD(p, law of each sample) is at most this; 1, which says nothing, where nothing is known.
+        An upper bound on TVD(p, law of each sample); 1 if none is known.
     """
 
     steps: int

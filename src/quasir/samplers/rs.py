@@ -1,4 +1,4 @@
-"""Rejection sampling: exact, where beta bounds every ratio."""
+"""Rejection sampling: exact if beta bounds every ratio (Algorithm 1, `al:QRS`, in grey)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["RS"]
 
 
 class RS:
-    """Rejection sampling (Algorithm 1, in grey): P(x) <= beta q(x) for every x is promised.
+    """Rejection sampling: the caller asserts that P(x) <= beta q(x) for every x.
 
-    The samples are then from p itself. A draw that breaks the promise is an error, since no
-    acceptance probability could make up for it; QRS takes such a beta.
+    The samples then follow p itself. A draw with a larger ratio raises an error, since no
+    acceptance probability could correct for it; `QRS` allows such a beta.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class RS:
 
     @property
     def beta(self) -> float:
-        """The level; where it is out of a float's range, see `log_beta`."""
+        """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
     def sample(
@@ -68,9 +68,9 @@ class RS:
         Raises
         ------
         RatioExceededError
-            Where a draw has a ratio above beta.
+            If a draw has a ratio above beta.
         BudgetExceeded
-            When `max_proposals` were made; its ``samples`` holds those found.
+            If `max_proposals` were made; its ``samples`` holds those found.
         """
         return self._level.sample(
             n, seed, max_proposals, batch_size, progress, check=self._must_be_below
@@ -85,7 +85,7 @@ class RS:
         return self._level.log_prob(items)
 
     def _must_be_below(self, piece: Draws) -> None:
-        # A ratio equal to beta but for rounding is within the bound.
+        # A ratio that equals beta up to rounding is within the bound.
         slack = 1e-9 * max(1.0, abs(self.log_beta))
         above = np.flatnonzero(piece.log_ratio > self.log_beta + slack)
         if len(above):

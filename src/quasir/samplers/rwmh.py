@@ -1,4 +1,4 @@
-"""Random-walk Metropolis-Hastings over token sequences (appendix G of the paper)."""
+"""Random-walk Metropolis-Hastings over tokens (appendix G, `appx:extra-localized-mcmc`)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from quasir.draws.draws import Draws
 from quasir.errors import InputError, ScoreError
 from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
 from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
+from quasir.samplers.loop import check_sizes
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 
-__all__ = ["RWMH", "Editor", "boosted"]
+__all__ = ["RWMH", "Editor"]
 
 AT_ONCE = 256
-"""Chains stepped at once, unless asked otherwise."""
+"""Chains stepped at once by default."""
 
 
 @runtime_checkable
 class Editor(Protocol):
-    """What proposes tokens for a masked position, such as `quasir.text.MaskedLM`.
+    """A source of tokens for a masked position, such as `quasir.text.MaskedLM`.
 
     It may also have ``encode(items)``, from the proposal's items to token sequences, and
     ``decode(sequences)`` back; without them, items are tuples of token ids. With ``token_id(word)``
@@ -39,8 +40,8 @@ class Editor(Protocol):
     def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
         """Return log probabilities of every token at `positions`, where the sequences have a mask.
 
-        The answer has a row for each sequence and a column for each token of the vocabulary;
-        -inf for what is never proposed.
+        The result has a row for each sequence and a column for each token of the vocabulary;
+        -inf for a token that is never proposed.
         """
         ...
 
@@ -55,30 +56,30 @@ class RWMH:
     proposal : Proposal
         The global proposal; chain c starts at its c-th draw with P(x) > 0.
     editor : Editor
-        Where new tokens come from.
+        The source of new tokens.
     max_tokens, min_tokens : int
-        Lengths a sequence may have. By default up to the proposal's ``max_tokens``, and down to 0.
+        The longest and shortest allowed sequence; by default the proposal's ``max_tokens``, and 0.
     boost : mapping, optional
-        Words, or token ids, and the probability to propose each on top of the editor's:
+        Word or token id -> extra probability of proposing it, besides the editor's own:
         ``{"amazing": 0.01}`` mixes the editor, times 0.99, with a point mass on "amazing".
     burn_in, thin, reset
-        See `IMH`; with a reset, each sample has a chain and a start of its own.
+        See `IMH`; with a reset, each sample has its own chain and start.
     chains : int
-        Without a reset: chains side by side that give the samples in turn.
+        Without a reset: how many chains run side by side and give the samples in turn.
 
     Notes
     -----
-    A step chooses one of the operations that the sequence's length allows, each with the same
-    probability; then one of its positions: n + 1 for an insertion into n tokens, n for a deletion
-    or replacement; then, but for a deletion, a token v with the editor's probability m(v) given
-    the rest. Undoing it has a probability made of the same parts, and the move is accepted with
-    min(1, P(x') q(x|x')/(P(x) q(x'|x))). At the length limits fewer operations are legal, which
-    the two probabilities show. Where several edits lead to the same x', each is balanced by its
-    own reverse, so that p is stationary all the same.
+    A step chooses uniformly one of the operations that the sequence's length allows; then
+    uniformly one of its positions: n + 1 for an insertion into n tokens, n for a deletion or
+    replacement; then, except for a deletion, a token v with the editor's probability m(v) given
+    the rest. The probability of the reverse has the same factors, and the move is accepted with
+    probability min(1, P(x') q(x|x')/(P(x) q(x'|x))). At the length limits fewer operations are
+    legal; both probabilities take this into account. If several edits lead to the same x', each is
+    balanced by its own reverse, so p is still stationary.
 
-    The paper starts at any draw of the proposal, also where P(x) = 0, and its chains seem to have
-    stayed there (37 % of RWMH-reset-1000 without "amazing"). Here chains start where P(x) > 0,
-    and never leave it.
+    The paper starts at any draw of the proposal, even if P(x) = 0, and its chains seem to have
+    stayed there (37 % of RWMH-reset-1000 without "amazing"). Here chains start at P(x) > 0, and
+    so P(x) > 0 for every state.
 
     Examples
     --------
@@ -136,34 +137,32 @@ class RWMH:
         Parameters
         ----------
         n : int
-            How many: the states of the chains in turn.
+            How many samples; the chains give them in turn.
         seed : int, numpy Generator or None
         max_proposals : int, optional
-            The budget of steps, draws to start from included.
+            The budget of steps, including the draws that were tried as starts.
         batch_size : int, optional
-            How many chains are stepped at once; changes no sample.
+            How many chains are stepped at once; it does not change the samples.
         progress : bool or callable
         starts : Draws, optional
             Stored draws of the proposal: chain c starts at the c-th of them with P(x) > 0, and
-            the proposal is not asked.
+            nothing is drawn from the proposal.
 
         Raises
         ------
         BudgetExceeded
-            When the budget was used up; its ``samples`` holds those found.
+            If the budget was used up; its ``samples`` holds those found.
         """
-        for name, value in (("n", n), ("max_proposals", max_proposals), ("batch_size", batch_size)):
-            if value is not None or name == "n":
-                check_count(name, value)
+        check_sizes(n, max_proposals, batch_size)
         local = LocalChains(
-            self.target,
-            self.proposal,
-            self.step,
-            4,
-            self.starts,
-            self.schedule,
-            self.chains,
-            starts,
+            target=self.target,
+            proposal=self.proposal,
+            kernel=self.step,
+            uniforms=4,
+            starts=self.starts,
+            schedule=self.schedule,
+            chains=self.chains,
+            stored=starts,
         )
         report = progress_of(progress, "found")
         return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)
@@ -184,7 +183,7 @@ class RWMH:
     def step(
         self, states: States, log_p: Array, uniforms: Array
     ) -> tuple[list[Tokens], Array, NDArray[np.bool_]]:
-        """Make one step of each chain, by four uniforms: operation, position, token, acceptance."""
+        """Make one step of each chain; its 4 uniforms: operation, position, token, acceptance."""
         edits = [
             choose_edit(len(x), self.limits, u[0], u[1])
             for x, u in zip(states, uniforms, strict=True)
@@ -213,7 +212,7 @@ class RWMH:
         return kept, np.where(moved, log_p_new, log_p), moved
 
     def token_probs(self, masked: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
-        """Return the probability of every token at the masks: the editor's, boosted."""
+        """Return the probability of every token at the masks, with the boost."""
         log_probs = np.asarray(self.editor.log_token_probs(masked, positions), dtype=np.float64)
         probs = np.exp(log_probs)
         if (
@@ -235,7 +234,7 @@ class RWMH:
 
 
 def boosted(probs: Array, boost: Mapping[int, float]) -> Array:
-    """Return rows of probabilities mixed with point masses on the boosted tokens.
+    """Return each row of probabilities mixed with point masses on the boosted tokens.
 
     Examples
     --------
@@ -258,7 +257,7 @@ def _boost(boost: Mapping[str | int, float], editor: Editor) -> dict[int, float]
         if not 0 < value < 1:
             raise InputError(
                 f"the boost of {word!r} is {weight!r}, but must be between 0 and 1: the "
-                "probability to propose it on top of the editor's."
+                "extra probability of proposing it."
             )
         token_id = offered(editor, "token_id") if isinstance(word, str) else int
         if token_id is None:

@@ -1,4 +1,4 @@
-"""Which states of a chain are its samples: burn-in, thinning, or a fresh chain for each."""
+"""Which states of a chain are samples: burn-in, thinning, or a new chain for each sample."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from quasir.errors import InputError
 __all__ = ["Schedule", "stuck"]
 
 STUCK = 0.1
-"""A chain that spent more than this share of its steps on one state is doubted,"""
+"""A chain is doubted if it stayed on one state for more than this share of its steps."""
 STAYED = 20
-"""if these were more than so many: a short chain may well stay for a few steps."""
+"""A stay of at most this many steps raises no doubt, however short the chain is."""
 
 Places = NDArray[np.intp]
 
@@ -26,9 +26,9 @@ class Schedule:
 
     A chain is a start, numbered 0, and steps 1, 2, ... after it. Without `reset` there is one
     chain, and its samples are the states after steps burn_in + thin, burn_in + 2 thin, ... With
-    ``reset=k`` each sample has a chain of its own, of k states, start included, and is the last
-    of them: k proposals a sample, so that the samples are i.i.d. and the paper's acceptance rate
-    is 1/k.
+    ``reset=k`` each sample is the last state of its own chain of k states, including the start.
+    This takes k proposals for each sample: the samples are i.i.d., and the paper's acceptance
+    rate is 1/k.
     """
 
     burn_in: int = 0
@@ -50,11 +50,11 @@ class Schedule:
 
     @property
     def first(self) -> int:
-        """States of a chain up to its first sample, start included."""
+        """How many states a chain has up to its first sample, including the start."""
         return 1 + self.burn_in + self.thin if self.reset is None else self.reset
 
     def states_for(self, n: int) -> int:
-        """Return the states that n samples need at least, starts included.
+        """Return the least number of states that n samples need, including the starts.
 
         Examples
         --------
@@ -71,9 +71,9 @@ class Schedule:
         Parameters
         ----------
         possible : array of bool
-            Whether P(x) > 0 for each candidate: a chain starts at the first such.
+            Whether P(x) > 0, for each candidate; a chain starts at the first True.
         done : int
-            States that the chain going on has had before this piece; 0 where none goes on.
+            How many states the current chain had before this piece; 0 if there is none.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Schedule:
 
 
 def _cut_short(ahead: list[int], length: int, done: int) -> tuple[Places, Places, int]:
-    """Cut into chains of a length; `ahead` has the next possible place from each place on."""
+    """Cut into chains of this length; `ahead[i]` is the first possible place at or after i."""
     n, starts, ends = len(ahead), [], []
     at = 0
     if done:
@@ -115,7 +115,7 @@ def _cut_short(ahead: list[int], length: int, done: int) -> tuple[Places, Places
 
 
 def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
-    """Return the doubt about a chain that stayed on one state, or none.
+    """Return the doubt about a chain that stayed on one state, or an empty tuple.
 
     Examples
     --------
@@ -125,6 +125,6 @@ def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
     if longest_stay <= max(STUCK * steps, STAYED):
         return ()
     return (
-        f"The chain stayed on one state for {longest_stay:,} of {steps:,} steps: its samples rest "
-        "on few states. Run it longer, reset it for each sample, or use a better proposal.",
+        f"The chain stayed on one state for {longest_stay:,} of {steps:,} steps: its samples "
+        "come from few states. Run it longer, reset it for each sample, or use a better proposal.",
     )

@@ -1,4 +1,4 @@
-"""Sampling importance resampling (Rubin 1987): draw from a pool by its weights."""
+"""Sampling importance resampling (Rubin 1987): sample a pool of draws by their weights."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["SIR", "resampling_law"]
 
 
 class SIR:
-    """Draw a pool of N from q, then n of it with replacement, by the weights P(x)/q(x).
+    """Draw a pool of N from q, then n from the pool, with replacement, by the weights P(x)/q(x).
 
     Parameters
     ----------
     target, proposal : Target, Proposal
         P and q.
     pool : int
-        N. The law of a sample tends to p as N grows; the samples share their pool, and so are
-        independent only given it.
+        N. The law of a sample tends to p as N grows. The samples share the pool, so they are
+        independent only given the pool.
 
     Examples
     --------
@@ -67,12 +67,12 @@ class SIR:
         return self.replay(draws, n, root)
 
     def replay(self, draws: Draws, n: int, seed: Seed = None) -> ApproximateSamples:
-        """Return n samples from stored draws as the pool; by default by the draws' own seed.
+        """Return n samples with stored draws as the pool; by default with the seed of the draws.
 
         Raises
         ------
         BudgetExceeded
-            Where no draw has P(x) > 0.
+            If no draw has P(x) > 0.
         """
         check_sizes(n)
         law = resampling_law(draws.log_ratio)
@@ -85,7 +85,7 @@ class SIR:
             cumulative = np.cumsum(law)
             uniforms = stream(root, Purpose.RESAMPLE).random(n) * cumulative[-1]
             chosen = np.searchsorted(cumulative, uniforms, side="right")
-            # Rounding must not lead past the last draw that is possible.
+            # Rounding must not choose a draw past the last one with P(x) > 0.
             chosen = np.minimum(chosen, np.flatnonzero(law)[-1])
         kept = draws.take(chosen)
         samples = ApproximateSamples(
@@ -95,7 +95,7 @@ class SIR:
             proposals=len(draws),
             distance=(
                 f"unknown: the law of a sample tends to p as the pool of {len(draws):,} draws "
-                "grows, but can be neither scored nor compared with p. QRS tells its distance."
+                "grows, but can be neither scored nor compared with p. QRS estimates its distance."
             ),
             features=kept.features,
             doubts=_doubts(ess, n, len(draws)),
@@ -106,7 +106,7 @@ class SIR:
 
 
 def resampling_law(log_ratio: Array) -> Array:
-    """Return the probability that each draw of the pool is taken with; all 0 if none is possible.
+    """Return the probability of each draw of the pool; all 0 if no draw has P(x) > 0.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Who may work on a run: one process holds it, and another may ask that one to stop.
+"""Control of a run: one process holds its lock, and other processes may ask it to stop.
 
 The request is a file in the run's folder; the process that draws looks for it between shards.
 """
@@ -24,7 +24,7 @@ STOP = "stop"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a run for this process; the system lets go of it when the process ends, however."""
+    """Lock a run for this process; the system unlocks it when the process ends in any way."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as file:
         try:
@@ -58,7 +58,7 @@ def holder_ended(folder: Path) -> bool:
 
 
 def ask_to_stop(folder: Path, why: str) -> None:
-    """Ask the process that draws a run to end after the shards in hand, and say why."""
+    """Ask the process that draws a run to stop after the shards under way, and give the reason."""
     write_json(folder / STOP, {"why": why})
 
 
@@ -73,5 +73,5 @@ def stop_asked(folder: Path) -> str | None:
 
 
 def clear_stop(folder: Path) -> None:
-    """Take the request back: it has been heard, or is from before."""
+    """Remove the request: it was obeyed, or it is left over from an earlier process."""
     (folder / STOP).unlink(missing_ok=True)

@@ -10,13 +10,13 @@ __all__ = ["mixture_doubt"]
 SHARED = (
     "This run was begun with the random streams of format 1. In those, the first part of a mixture "
     "draws with the same random bits that decide on acceptance. So some of the first draws of each "
-    "block of 1,024 decide on themselves, and the samples do not quite follow p_beta. The "
-    "trade-off uses no such decision and is right. For samples that are right, draw a new run."
+    "block of 1,024 decide on their own acceptance, and the samples do not quite follow p_beta. "
+    "The trade-off uses no such decision and is right. For correct samples, draw a new run."
 )
 
 
 def mixture_doubt(folder: Path) -> tuple[str, ...]:
-    """Return the doubt on a run of format 1, or nothing where its proposal is no mixture."""
+    """Return the doubt on a run of format 1, or nothing if its proposal is not a mixture."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""Where shards are: a folder, or any address that fsspec knows (s3://, gs://, ...)."""
+"""Locations of shards: a folder, or any address that fsspec knows (s3://, gs://, ...)."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from typing import Any, Protocol
 from quasir.core.files import hash_of, write_with
 from quasir.errors import InputError
 
-__all__ = ["Folder", "Location", "Remote", "location_of"]
+__all__ = ["Location", "location_of"]
 
 
 class Location(Protocol):
-    """Holds files, each whole or absent."""
+    """A place for files, each whole or absent."""
 
     address: str
     tells_time: bool
     """Whether a file's identity changes whenever it is written."""
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Have `write` fill a file, put it under `name`, and return its SHA-256."""
+        """Let `write` fill a file, store it under `name`, and return its SHA-256."""
 
     def content(self, name: str) -> bytes:
-        """Return what a file holds; FileNotFoundError where it is absent."""
+        """Return the content of a file; FileNotFoundError if it is absent."""
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file; FileNotFoundError where it is absent."""
+        """Return the SHA-256 of a file; FileNotFoundError if it is absent."""
 
     def source(self, name: str) -> Any:
-        """Return what pyarrow reads the file from."""
+        """Return the path or buffer that pyarrow reads the file from."""
 
     def identity(self, name: str) -> list[int]:
-        """Return what changes with the file, without reading it; FileNotFoundError if absent."""
+        """Return numbers that change when the file does; FileNotFoundError if it is absent."""
 
     def clean(self) -> None:
-        """Remove what a writer that was killed has left."""
+        """Remove temporary files that killed writers have left."""
 
 
 class Folder:
-    """A folder of this machine, or one that all machines share."""
+    """A folder on this machine, or one that all machines share."""
 
     tells_time = True
 
@@ -53,7 +53,7 @@ class Folder:
         self.address = str(path.resolve())
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Write beside, then rename; two writers of one name do not meet."""
+        """Write a temporary file, then rename it; two writers of one name do not collide."""
         self.path.mkdir(parents=True, exist_ok=True)
         hashed = ""
 
@@ -66,7 +66,7 @@ class Folder:
         return hashed
 
     def content(self, name: str) -> bytes:
-        """Return what a file holds."""
+        """Return the content of a file."""
         return (self.path / name).read_bytes()
 
     def sha256(self, name: str) -> str:
@@ -89,7 +89,7 @@ class Folder:
 
 
 class Remote:
-    """An address of fsspec."""
+    """An address that fsspec opens."""
 
     tells_time = False
 
@@ -107,7 +107,7 @@ class Remote:
         return f"{self._root}/{name}"
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Put a file under another name, then move it: an absent file is never half there."""
+        """Upload a file under a temporary name, then move it: no file is ever incomplete."""
         beside = self._at(f".{name}.{uuid.uuid4().hex[:8]}.partial")
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / name
@@ -124,7 +124,7 @@ class Remote:
         return hashed
 
     def content(self, name: str) -> bytes:
-        """Return what a file holds."""
+        """Return the content of a file."""
         content: bytes = self._files.cat_file(self._at(name))
         return content
 

@@ -1,4 +1,4 @@
-"""The manifest of a run: what its draws are, and the hash of every shard that holds them."""
+"""The manifest of a run: the facts of its draws, and the hash of every shard."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from quasir.core.streams import BLOCK, LARGEST_SEED, VERSION
 from quasir.core.version import __version__
 from quasir.errors import StoreError
 
-__all__ = ["FORMAT", "MANIFEST", "Manifest", "Shard", "shard_name", "shard_number"]
+__all__ = ["BLOCKS_A_SHARD", "MANIFEST", "Manifest", "Shard", "shard_name"]
 
 MANIFEST = "manifest.json"
 FORMAT = VERSION
-"""Of new runs: the version of their random streams. Runs of format 1 are read, too."""
+"""Format of new runs: the version of their random streams. Format 1 can be read, too."""
 BLOCKS_A_SHARD = 256
-"""262,144 draws: 10 MB of numbers. A language model, which draws hundreds a second, has fewer."""
+"""262,144 draws, or 10 MB of numbers. Runs of language models, which are slower, have fewer."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What the manifest says of a shard.
+    """The manifest's entry for a shard.
 
     Attributes
     ----------
     draws : int
     sha256 : str
-        Of its file.
+        Hash of its file.
     seconds : float or None
-        How long one worker drew and wrote it.
+        Time that one worker took to draw and write it.
     file : list of int or None
-        What identified the file when it was written (`Location.identity`). As long as the file
-        still has that, its hash need not be taken again.
+        `Location.identity` of the file when it was written. As long as that is the same, the
+        hash need not be computed again.
     """
 
     draws: int
@@ -51,7 +51,7 @@ class Shard:
     @classmethod
     def from_dict(cls, entry: Any) -> Shard:
         """Read the manifest's entry."""
-        _must(isinstance(entry, dict), "an entry of a shard is no mapping")
+        _must(isinstance(entry, dict), "an entry of a shard is not a mapping")
         shard = cls(
             draws=entry.get("draws"),
             sha256=entry.get("sha256"),
@@ -70,7 +70,7 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a run is, besides its shards.
+    """The facts of a run, without its shards.
 
     Attributes
     ----------
@@ -87,11 +87,11 @@ class Manifest:
     shards_at : str or None
         Address of the shards, where they are not in the run's folder.
     doubts : tuple of str
-        What the draws themselves cannot show.
+        Problems of the run that cannot be seen in its draws.
     log_ceiling : float
-        No log ratio is above this; infinite where no ceiling is known.
+        Upper bound on every log ratio; infinite if none is known.
     workers, machines : int or None
-        Who drew the last shards.
+        How many workers and machines drew the last shards.
     stopped : str or None
         Why the drawing was stopped, if it was asked to stop.
     """
@@ -111,7 +111,7 @@ class Manifest:
     stopped: str | None = None
 
     def to_dict(self, shards: Mapping[int, Shard], draws: int) -> dict[str, Any]:
-        """Return the file's content, with the shards and how many draws they hold without a gap."""
+        """Return the file's content, with the shards and the number of draws before a gap."""
         in_order = sorted(shards.items())
         content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
         optional = {
@@ -143,16 +143,16 @@ class Manifest:
         Raises
         ------
         StoreError
-            Where something is missing or is not what it must be; the message names it.
+            If a key is missing or its value is invalid; the message names it.
         """
-        _must(isinstance(content, dict), "it is no mapping")
+        _must(isinstance(content, dict), "it is not a mapping")
         for name in ("format", "seed", "block", "blocks_a_shard", "shards"):
             _must(name in content, f"it has no {name!r}")
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         manifest = cls(**known)
         manifest._check()
         entries = content["shards"]
-        _must(isinstance(entries, dict), "its shards are no mapping")
+        _must(isinstance(entries, dict), "its shards are not a mapping")
         shards = {shard_number(name): Shard.from_dict(entry) for name, entry in entries.items()}
         size = manifest.block * manifest.blocks_a_shard
         _must(all(s.draws <= size for s in shards.values()), f"a shard has over {size:,} draws")
@@ -197,7 +197,7 @@ def shard_name(number: int) -> str:
 
 
 def shard_number(name: str) -> int:
-    """Return the number of a shard by the name of its file."""
+    """Return the number of a shard from the name of its file."""
     digits = name.removeprefix("shard-").removesuffix(".parquet")
     _must(digits.isdecimal() and shard_name(int(digits)) == name, f"no shard is called {name!r}")
     return int(digits)

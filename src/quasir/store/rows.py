@@ -12,7 +12,7 @@ from quasir.core.types import Items
 __all__ = ["FEATURE", "Rows"]
 
 FEATURE = "feature:"
-"""Begins the name of a feature's column."""
+"""Prefix of the name of a feature's column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Rows:
     Attributes
     ----------
     columns : dict
-        log_q, log_p, log_u, log_base where it is known, and `feature:NAME` for each feature.
+        log_q, log_p, log_u, log_base if it is known, and `feature:NAME` for each feature.
     items : column of items, or None
     """
 

@@ -44,7 +44,7 @@ def _item_columns(items: Items) -> dict[str, Any]:
     if items is None:
         return {}
     if isinstance(items, Coded) and len(items):
-        # A table's support is small: it is turned to text once, and looked up.
+        # A support is small: each of its items is converted once, then looked up.
         support = _item_columns(_packed(list(items.support)))
         codes = pa.array(items.codes)
         return {name: pa.array(column).take(codes) for name, column in support.items()}
@@ -99,7 +99,7 @@ def _strings(strings: Strings | list[str]) -> pa.Array:
 
 
 def items_from(table: pa.Table) -> Items:
-    """Return the items of a table's draws, or None where it has no columns of them."""
+    """Return the items of a table's draws, or None if it has no columns for them."""
     if "item" in table.column_names:
         return table["item"].to_numpy()
     if "json" in table.column_names:

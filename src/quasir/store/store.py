@@ -1,4 +1,4 @@
-"""A folder of shards, and the manifest that says what they are."""
+"""A folder of shards, and the manifest that describes them."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ if TYPE_CHECKING:
 __all__ = ["Store", "write_shard"]
 
 ITEMS = ("text", "token_ids", "item", "json")
-"""Columns of a shard that its items are made of."""
+"""Columns of a shard that hold its items."""
 MAY_BE_FORGOTTEN = 1 / 500
 """Share of the shards that a killed process may have to draw again.
 
-The manifest lists all shards: written anew with each of 100,000, it would take longer than drawing.
+The manifest lists all shards. With 100,000 of them, writing it after each shard would take longer
+than drawing.
 """
 
 
 class Store:
     """The draws of a run, as rows on disk; `Draws.load` makes `Draws` of them.
 
-    Make one with `Store.create`, or open one that is there with `Store.open`.
+    Make a new one with `Store.create`, or open an existing one with `Store.open`.
 
     Attributes
     ----------
     folder : Path
     manifest : Manifest
-        What the run is.
+        Facts of the run.
     shards : dict
-        Number of a shard -> `Shard`, for those that are written.
+        Number of a shard -> `Shard`, for each shard that is written.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:
@@ -58,7 +59,7 @@ class Store:
     def create(
         cls, folder: str | Path, seed: int, blocks_a_shard: int = BLOCKS_A_SHARD, **facts: Any
     ) -> Store:
-        """Begin an empty store; further facts are fields of its `Manifest`."""
+        """Create an empty store; `facts` are further fields of its `Manifest`."""
         folder = Path(folder)
         if (folder / MANIFEST).exists():
             raise InputError(f"{folder} holds a run already: give another folder, or remove it.")
@@ -72,7 +73,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: str | Path) -> Store:
-        """Open a store that is there; no shard is read yet."""
+        """Open an existing store; no shard is read yet."""
         folder = Path(folder)
         path = folder / MANIFEST
         if not path.is_file():
@@ -92,7 +93,7 @@ class Store:
 
     @property
     def streams(self) -> DrawStreams:
-        """The random numbers of its draws, with the keys that the run was begun with."""
+        """The random streams of its draws, in the version that the run began with."""
         return DrawStreams(self.seed, version=self.manifest.format)
 
     @property
@@ -107,17 +108,17 @@ class Store:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What the draws themselves cannot show."""
+        """Problems of the run that cannot be seen in its draws."""
         earlier = mixture_doubt(self.folder) if self.manifest.format == 1 else ()
         return self.manifest.doubts + earlier
 
     @property
     def log_ceiling(self) -> float:
-        """No log ratio is above this; infinite where no ceiling is known."""
+        """Upper bound on every log ratio; infinite if none is known."""
         return self.manifest.log_ceiling
 
     def __len__(self) -> int:
-        """Return how many draws there are from the first on, without a gap."""
+        """Return the number of draws before the first gap."""
         total = 0
         for number in range(len(self.shards)):
             shard = self.shards.get(number)
@@ -129,7 +130,7 @@ class Store:
         return total
 
     def numbers(self) -> range:
-        """Return the shards that hold the draws from the first on, without a gap."""
+        """Return the numbers of the shards before the first gap."""
         n = len(self)
         if n == 0:
             raise StoreError(
@@ -139,11 +140,11 @@ class Store:
 
     @cached_property
     def location(self) -> Location:
-        """Where the shards are: in the run's folder, unless it was begun with an address."""
+        """Location of the shards: the run's folder, unless the run began with an address."""
         return location_of(self.manifest.shards_at or self.folder / "draws")
 
     def path(self, number: int) -> Path:
-        """Return where a shard of the run's folder is, or will be."""
+        """Return the path of a shard in the run's folder, written or not."""
         return self.folder / "draws" / shard_name(number)
 
     def draws_in(self, number: int, n: int) -> int:
@@ -151,7 +152,7 @@ class Store:
         return max(0, min(self.shard_size, n - number * self.shard_size))
 
     def missing(self, n: int) -> list[int]:
-        """Return the shards that a run of n draws still needs, whole or longer than they are."""
+        """Return the shards that a run of n draws lacks, or has with too few draws."""
         return [
             number
             for number in range(-(-n // self.shard_size))
@@ -159,21 +160,21 @@ class Store:
         ]
 
     def add(self, number: int, rows: Rows, seconds: float | None = None) -> None:
-        """Write a shard, whole or not at all, and then the manifest that vouches for it."""
+        """Write a shard, whole or not at all, and then the manifest that lists it."""
         sha256 = write_shard(self.location, number, rows, number * self.shard_size)
         file = self.location.identity(shard_name(number))
         self.shards[number] = Shard(len(rows), sha256, seconds, file)
         self.write_manifest()
 
     def record(self, number: int, shard: Shard) -> None:
-        """Put a shard that is there into the manifest, which is written now or with later ones."""
+        """List a shard that is already written; the manifest is written now or after later ones."""
         self.shards[number] = shard
         self._unwritten += 1
         if self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
             self.write_manifest()
 
     def settle(self) -> None:
-        """Write the manifest, where shards were recorded that it does not have yet."""
+        """Write the manifest if its file lacks recorded shards."""
         if self._unwritten:
             self.write_manifest()
 
@@ -182,12 +183,12 @@ class Store:
         self.manifest = replace(self.manifest, **facts)
 
     def write_manifest(self) -> None:
-        """Write what is known of the store."""
+        """Write the manifest to its file."""
         self._unwritten = 0
         write_json(self.folder / MANIFEST, self.manifest.to_dict(self.shards, len(self)))
 
     def damaged(self) -> list[int]:
-        """Return the shards that are absent, or are not what was written."""
+        """Return the shards that are absent, or differ from what was written."""
 
         def is_damaged(number: int) -> bool:
             try:
@@ -218,13 +219,13 @@ class Store:
             )
 
     def forget(self, numbers: Sequence[int]) -> None:
-        """Strike shards from the manifest, so that they are drawn again."""
+        """Remove shards from the manifest, so that they are drawn again."""
         for number in numbers:
             self.shards.pop(number, None)
         self.write_manifest()
 
     def rows(self, items: bool = True, check: bool = True) -> Rows:
-        """Return the rows from the first on, without a gap.
+        """Return the rows before the first gap.
 
         Parameters
         ----------
@@ -236,7 +237,7 @@ class Store:
         Raises
         ------
         StoreError
-            Where a shard is damaged or absent.
+            If a shard is damaged or absent.
         """
         if check:
             self.check()
@@ -247,7 +248,7 @@ class Store:
         return self._rows([number], items, check=True)
 
     def items_of(self, number: int, places: NDArray[np.intp]) -> Items:
-        """Return the items of some rows of a shard, by their place in it."""
+        """Return the items of some rows of a shard, given by their places in it."""
         from quasir.store.shard_format import items_from
 
         return items_from(self._table(number, list(ITEMS), check=True).take(places))

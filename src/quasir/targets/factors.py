@@ -20,13 +20,13 @@ __all__ = ["Factor", "Pointwise", "Tilt", "reward", "tilt"]
 class Factor(Protocol):
     """A factor of b(x), a function of one feature.
 
-    It may also have ``log_most(boolean)``, the log of the most that it can be, given whether the
-    feature is true or false: the ratios then have a ceiling (`quasir.draws.ceiling`).
+    It may also have ``log_most(boolean)``, the log of its largest value, given whether the feature
+    is boolean: the ratios then have a ceiling (`quasir.draws.ceiling`).
     """
 
     @property
     def feature(self) -> Feature:
-        """The feature that it is a function of."""
+        """The feature that this is a function of."""
         ...
 
     def log_factor(self, column: NDArray[Any]) -> Array:
@@ -45,7 +45,7 @@ class Pointwise:
         return np.where(self.feature.as_boolean(column), 0.0, -np.inf)
 
     def log_most(self, boolean: bool) -> float:
-        """Return the log of the most that the factor can be."""
+        """Return the log of the factor's largest value."""
         return 0.0
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Tilt:
         return self.coefficient * column.astype(np.float64)
 
     def log_most(self, boolean: bool) -> float:
-        """Return the log of the most that the factor can be: known of what is true or false."""
+        """Return the log of the factor's largest value; infinite if the feature is not boolean."""
         return max(self.coefficient, 0.0) if boolean else np.inf
 
     def __rmul__(self, base: Any) -> Any:
@@ -97,7 +97,7 @@ def tilt(feature: Feature, coefficient: float) -> Tilt:
 
 
 def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0) -> Tilt:
-    """Return the factor exp(r(x)/temperature), as KL-regularised reinforcement learning has it.
+    """Return the factor exp(r(x)/temperature) of KL-regularised reinforcement learning.
 
     A plain callable becomes a feature named ``reward``.
     """

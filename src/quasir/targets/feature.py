@@ -21,20 +21,21 @@ Spans = Callable[[str], list[tuple[int, int]]]
 class Feature:
     """phi(x): a named function of an item.
 
-    Called with a column of items it gives a column of booleans or float64s. A base times a
-    boolean feature is the target that holds only what fires it; `~feature` is its opposite.
+    Called with a column of items, it returns a column of booleans or float64s. A base times a
+    boolean feature is the target that keeps only the items that fire it; `~feature` is the
+    opposite feature.
 
     Parameters
     ----------
     name : str
-        What columns, moments and errors call it.
+        Its name in columns, moments and errors.
     function : callable
         From an item to a boolean or a number; with ``batched=True`` from a sequence of items to
-        a sequence of those.
+        a sequence of booleans or numbers.
     batched : bool
         Whether the function takes many items at once.
     expensive : bool
-        Whether to spare items that are impossible already; its column is NaN there.
+        Whether to skip items that cheaper features made impossible; its column is NaN there.
     spans : callable, optional
         From a text to the places (start, end) that make the feature fire, to colour them.
 
@@ -61,7 +62,7 @@ class Feature:
         self.expensive, self.spans = expensive, spans
 
     def __call__(self, items: Items) -> NDArray[Any]:
-        """Return the feature of each item, checked: booleans, or finite float64s."""
+        """Return the feature's value for each item, checked: booleans, or finite float64s."""
         if isinstance(items, Coded) and len(items.support) < len(items):
             column: NDArray[Any] = self(list(items.support))[items.codes]
             return column
@@ -90,8 +91,8 @@ class Feature:
                 column = column.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise FeatureError(
-                f"feature {self.name!r} gave what is no number ({error}); it must give a boolean "
-                "or a number for each item."
+                f"feature {self.name!r} gave a value that is not a number ({error}); it must give "
+                "a boolean or a number for each item."
             ) from error
         if len(items) == 0 and column.size == 0:
             return column.reshape(0)
@@ -123,19 +124,19 @@ class Feature:
         return Feature(f"not {self.name}", opposite, batched=True, expensive=self.expensive)
 
     def as_boolean(self, column: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return its column as booleans; a number that is neither 0 nor 1 is refused."""
+        """Return its column as booleans; raise `FeatureError` for numbers other than 0 and 1."""
         if column.dtype != bool:
             other = (column != 0) & (column != 1)
             if other.any():
                 raise FeatureError(
                     f"feature {self.name!r} gave {column[int(np.argmax(other))]:g}, where a "
-                    "boolean is needed: a pointwise constraint holds or not. For a number, use "
+                    "boolean is needed: a pointwise constraint is true or false. For a number, use "
                     "qr.tilt(feature, coefficient), or ask for its mean with qr.constrain."
                 )
         return column.astype(bool)
 
     def __rmul__(self, base: Any) -> Any:
-        """Return base * feature: what of the base fires the feature."""
+        """Return base * feature: the base, restricted to items that fire the feature."""
         from quasir.targets.factors import Pointwise
         from quasir.targets.product import multiply
 

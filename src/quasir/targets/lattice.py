@@ -1,8 +1,8 @@
 """Small models of statistical physics, with the gradients that `GibbsWithGradients` needs.
 
 A state is a row of whole numbers: 0 or 1 for Ising models and Boltzmann machines, 0 to K - 1 for
-Potts models. `grad` is the gradient of log P at a state: of 0/1 numbers by themselves, of others
-by their one-hot rows.
+Potts models. `grad` is the gradient of log P at a state: with respect to the numbers themselves if
+they are 0 or 1, else with respect to their one-hot rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from quasir.errors import InputError
 __all__ = ["RBM", "Ising", "Potts", "UniformStates", "grid"]
 
 LISTED = 1 << 16
-"""States that are listed as a support, at most."""
+"""Largest number of states to list as a support."""
 
 
 def grid(rows: int, columns: int, strength: float = 1.0) -> Array:
-    """Return the couplings of neighbours on a grid with open ends.
+    """Return the couplings of neighbours on a grid with open edges.
 
     Examples
     --------
@@ -42,14 +42,14 @@ def grid(rows: int, columns: int, strength: float = 1.0) -> Array:
 
 
 class UniformStates:
-    """Every state with the same probability: where chains start by default.
+    """The uniform distribution over states: by default, chains start from it.
 
     Parameters
     ----------
     size : int
-        Sites of a state.
+        Number of sites of a state.
     categories : int
-        Values of a site.
+        Number of values of a site.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class UniformStates:
 
     @property
     def support(self) -> NDArray[np.int64] | None:
-        """All states, where they are few enough to list."""
+        """All states, or None if there are too many to list."""
         if self.categories**self.size > LISTED:
             return None
         values = np.indices((self.categories,) * self.size).reshape(self.size, -1)
@@ -115,7 +115,7 @@ class Ising:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P by x, one number a site."""
+        """Return the gradient of log P with respect to x, one number a site."""
         spins = 2.0 * states - 1.0
         return 2.0 * (spins @ self.coupling + self.field)
 
@@ -155,7 +155,7 @@ class Potts:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P by the one-hot rows, K numbers a site."""
+        """Return the gradient of log P with respect to the one-hot rows, K numbers a site."""
         gradient: Array = self.coupling @ self._one_hot(states) + self.field
         return gradient
 
@@ -196,7 +196,7 @@ class RBM:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P by x, one number a site."""
+        """Return the gradient of log P with respect to x, one number a site."""
         inputs = self.hidden + states @ self.weights
         gradient: Array = self.visible + np.exp(-np.logaddexp(0.0, -inputs)) @ self.weights.T
         return gradient

@@ -1,8 +1,8 @@
 """Targets P(x) = a(x) b(x): a base times factors, scored lazily.
 
-``base * feature`` keeps what fires a boolean feature, ``base * tilt(feature, c)`` multiplies by
-exp(c phi(x)), and products go on: ``base * feature * tilt(...)``. The cheap factors are scored
-first and the base only on items that are still possible.
+``base * feature`` keeps the items that fire a boolean feature, ``base * tilt(feature, c)``
+multiplies by exp(c phi(x)), and both can be combined: ``base * feature * tilt(...)``. The cheap
+factors are scored first, and the base only scores items that are still possible.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quasir.errors import InputError
 from quasir.targets.factors import Factor, Pointwise
 from quasir.targets.feature import Feature
 
-__all__ = ["Product", "Scores", "multiply"]
+__all__ = ["Product", "multiply"]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a product knows of a batch of items.
+    """Scores of a batch of items under a product.
 
-    `log_base` is NaN where the base was spared; `spared` counts the items that it did not have
-    to score.
+    `spared` counts the items that the base did not have to score; `log_base` is NaN for those,
+    unless it was known.
     """
 
     log_p: Array
@@ -46,7 +46,7 @@ class Product:
     base : object with ``log_prob(items)``
         a(x), normalised.
     factors : sequence of Factor
-        What b(x) is the product of.
+        Factors of b(x).
     watched : sequence of Feature
         Recorded with the draws, without changing P.
     """
@@ -64,11 +64,11 @@ class Product:
         for feature in (*(factor.feature for factor in self.factors), *self.watched):
             if by_name.setdefault(feature.name, feature) is not feature:
                 raise InputError(f"two different features are called {feature.name!r}: rename one.")
-        # The dear ones come last, when most items may be impossible already.
+        # Expensive features come last, when most items may already be impossible.
         self.features = sorted(by_name.values(), key=lambda feature: feature.expensive)
 
     def watch(self, *features: Feature) -> Product:
-        """Return the same target, whose draws record these features as well."""
+        """Return the same target, with draws that record these features as well."""
         return Product(self.base, self.factors, (*self.watched, *features))
 
     def __mul__(self, factor: Any) -> Product:
@@ -85,13 +85,13 @@ class Product:
     def scores(
         self, items: Items, log_base: Array | None = None, batch_size: int | None = None
     ) -> Scores:
-        """Score the factors, then the base on what is left.
+        """Score the factors, then the base on the items that are still possible.
 
         Parameters
         ----------
         items : column of items
         log_base : array, optional
-            log a(x) where it is known, as it is when the items were drawn from the base.
+            log a(x) if it is known, as it is for items drawn from the base.
         batch_size : int, optional
             How many items the base scores at once.
         """
@@ -131,7 +131,7 @@ class Product:
 
 
 def multiply(base: Any, factor: Factor) -> Product:
-    """Return base * factor, the base being a product already or not."""
+    """Return base * factor; the base may itself be a product."""
     if isinstance(base, Product):
         return base * factor
     return Product(base, (factor,))

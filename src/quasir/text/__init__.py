@@ -1,4 +1,4 @@
-"""Hugging Face language models as proposals and bases. torch is imported here and nowhere else."""
+"""Hugging Face language models as proposals and bases. Importing this package imports torch."""
 
 import quasir.text.determinism  # noqa: F401  before torch
 from quasir.text.causal import CausalLM

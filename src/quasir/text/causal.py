@@ -14,7 +14,7 @@ from transformers.cache_utils import DynamicCache
 from quasir.core.arguments import check_count
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.text.batch_halving import with_less_memory
+from quasir.text.batch_halving import BatchHalving
 from quasir.text.decoding import Decoder
 from quasir.text.loading import named_or_given
 from quasir.text.log_prob import score_texts
@@ -29,37 +29,39 @@ ROWS = 512
 """Texts decoded or scored at once, unless memory runs out."""
 
 
-class CausalLM:
+class CausalLM(BatchHalving):
     """A causal language model: `sample` draws texts, `log_prob` scores them.
 
-    A text is at most `max_tokens` tokens, the end-of-sequence token included: one that ends
-    sooner is scored with that token, one that is cut at the limit without. Summed over every
-    text that can come out, the probabilities are 1.
+    A text has at most `max_tokens` tokens, and the end-of-sequence token counts as one. A text
+    that ends is scored with that token, a text cut at the limit without it. The probabilities of
+    all texts that can be drawn sum to 1.
 
     Parameters
     ----------
     name : str
-        A model that is built in (``quasir/biographies``), a folder, or a hub id.
+        A built-in model (``quasir/biographies``), a folder, or a hub id.
     max_tokens : int
-        Tokens drawn at most.
+        Maximum number of tokens in a text.
     prompt : str, optional
-        Text that comes before; only the continuation is an item. See `prompted`.
+        Text before each item; an item is the continuation alone. See `prompted`.
     temperature, top_k, top_p
-        How to draw, and so what `log_prob` is the log of.
+        How texts are drawn; `log_prob` scores them under the same settings.
     device : str, optional
-        By default CUDA where there is one.
+        Default: CUDA if it is available, otherwise the CPU.
     dtype : {"float32", "bfloat16", "float16"}
-        Of the weights; log-probabilities are float32 and their sums float64 always.
-    revision, adapter, trust_remote_code
-        Passed on to the hub; the adapter is a LoRA folder that peft wrote.
+        Type of the weights. Log-probabilities are always float32, and their sums float64.
+    revision, trust_remote_code
+        Passed on to the hub.
+    adapter : str, optional
+        A built-in LoRA adapter, a folder that peft wrote, or a hub id.
     model, tokenizer
-        Instead of `name`, a transformers model and tokenizer at hand.
+        A loaded transformers model and its tokenizer, instead of `name`.
 
     Notes
     -----
-    A text begins after the beginning-of-sequence token, or the end-of-sequence token where the
-    tokenizer has none, and after it the prompt. Items of the same tokenizer are scored by their
-    token ids; strings, and texts of another tokenizer, by their text, encoded anew.
+    The model reads the beginning-of-sequence token (the end-of-sequence token if the tokenizer
+    has none), then the prompt, then the text. Items of the same tokenizer are scored by their
+    token ids. Strings and texts of another tokenizer are encoded again and scored by the result.
     """
 
     prefix_stable = True
@@ -101,18 +103,18 @@ class CausalLM:
         limit = getattr(self.model.config, "max_position_embeddings", None)
         if limit is not None and len(self.prefix) + max_tokens - 1 > limit:
             raise InputError(
-                f"max_tokens = {max_tokens} after a beginning of {len(self.prefix)} tokens is more "
-                f"than the {limit} positions of this model: ask for at most "
+                f"max_tokens = {max_tokens}, after {len(self.prefix)} tokens of prompt, is more "
+                f"than the {limit} positions of this model: set max_tokens to at most "
                 f"{limit - len(self.prefix) + 1}."
             )
         self._prompt_states: tuple[Any, Tensor] | None = None
 
     def prompted(self, prompt: str) -> CausalLM:
-        """Return this model conditional on a prompt: it draws and scores the continuation."""
+        """Return this model with a prompt: it draws and scores continuations of the prompt."""
         return self.varied(prompt=prompt)
 
     def varied(self, **changes: Any) -> CausalLM:
-        """Return the same model with another prompt or way to draw; the weights are shared."""
+        """Return a model with the same weights and some settings changed."""
         settings = {
             "max_tokens": self.max_tokens,
             "prompt": self.prompt,
@@ -127,7 +129,7 @@ class CausalLM:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device that holds the weights."""
         return torch.device(self.model.device)
 
     @property
@@ -148,16 +150,16 @@ class CausalLM:
         prefix = [*([] if start is None else [start]), *ids]
         if not prefix:
             raise InputError(
-                "this tokenizer has neither a beginning- nor an end-of-sequence token, so a text "
-                "has nothing to begin with: give a prompt."
+                "this tokenizer has neither a beginning- nor an end-of-sequence token, so the "
+                "model has no input for the first token: give a prompt."
             )
         return prefix
 
     @torch.inference_mode()
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw n texts, by one uniform a token, all taken from `rng` first."""
+        """Draw n texts. All uniforms, one a token, are taken from `rng` before decoding starts."""
         uniforms = rng.random((n, self.max_tokens))
-        tokens, lengths, log_q = with_less_memory(self, lambda rows: self._decode(uniforms, rows))
+        tokens, lengths, log_q = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
         items = Texts.from_rows(
             tokens.cpu().numpy().astype(np.int32), lengths.cpu().numpy(), self.tokenizer
         )
@@ -191,36 +193,53 @@ class CausalLM:
             begin,
             step,
             keep,
-            self.warp(self._head(state[None]))[0],
-            len(self.prefix),
-            self.end,
-            self.max_tokens,
+            first=self.warp(self._head(state[None]))[0],
+            prompt=len(self.prefix),
+            end=self.end,
+            limit=self.max_tokens,
         )
         return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
 
     @torch.inference_mode()
     def log_prob(self, items: Items) -> Array:
-        """Return the log-probability of each text, as it is drawn here."""
+        """Return the log-probability that `sample` draws each text with."""
         texts = as_texts(items, self.tokenizer)
-        return with_less_memory(
-            self,
+        return self._with_less_memory(
             lambda rows: score_texts(
                 texts,
                 self._hidden,
                 self._head,
-                self.warp,
-                self.end,
-                self.max_tokens,
-                rows,
-                self.model.config.vocab_size,
-                self.device,
-            ),
+                warp=self.warp,
+                end=self.end,
+                limit=self.max_tokens,
+                rows=rows,
+                vocabulary=self.model.config.vocab_size,
+                device=self.device,
+            )
         )
 
     log_score = log_prob
 
+    def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Return the logits at chosen positions, before temperature, top-k and top-p.
+
+        Gradients flow back through them, unlike through `log_prob`.
+
+        Parameters
+        ----------
+        ids : tensor (texts, length)
+            Token ids, padded on the right.
+        positions : boolean tensor (texts, length + 1)
+            Position i predicts token i of a text; the last one follows all its tokens.
+
+        Returns
+        -------
+        tensor (chosen positions, vocabulary)
+        """
+        return self._head(self._hidden(ids)[positions])
+
     def _prompt(self) -> tuple[Any, Tensor]:
-        """Return keys and values of what comes before a text, and the state after it; once."""
+        """Return the keys and values of the prefix and its last state; they are computed once."""
         if self._prompt_states is None:
             ids = torch.tensor([self.prefix], device=self.device)
             cache = DynamicCache(config=self.model.config)
@@ -232,10 +251,10 @@ class CausalLM:
         return self._prompt_states
 
     def _hidden(self, ids: Tensor) -> Tensor:
-        """Return the states before each token of the rows, and after the last."""
+        """Return the states that predict each token of the rows, and the state after the last."""
         prefix = torch.tensor(self.prefix, device=self.device).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)
-        # The mask is causal and padding is on the right: no position looks at padding.
+        # The mask is causal and padding is on the right: no token attends to padding.
         everything = torch.ones_like(whole)
         states = self._states(input_ids=whole, attention_mask=everything, use_cache=False)
         return states[:, len(self.prefix) - 1 :]
@@ -245,13 +264,16 @@ class CausalLM:
     def _plain(self) -> bool:
         """Whether logits are the output embeddings times the last states, as in most models.
 
-        Some scale or cap them; those are asked for their logits as a whole.
+        Models that scale or cap their logits are not plain and compute them themselves.
         """
+        was_training = self.model.training
+        self.model.eval()  # with dropout the two passes below would differ
         ids = torch.tensor([self.prefix], device=self.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
         states = self.model.base_model(**inputs).last_hidden_state
         logits = self.model(**inputs).logits
         ours = self.model.get_output_embeddings()(states)
+        self.model.train(was_training)
         return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-3, rtol=1e-3)
 
     def _states(self, **inputs: Any) -> Tensor:
@@ -270,5 +292,5 @@ class CausalLM:
         return f"CausalLM({self.name!r}, max_tokens={self.max_tokens}{prompt})"
 
     def encode(self, texts: Sequence[str]) -> Texts:
-        """Return texts as this model's tokens."""
+        """Encode texts with this model's tokenizer."""
         return as_texts(list(texts), self.tokenizer)

@@ -1,7 +1,7 @@
-"""Drawing texts token by token, with the log-probability of each token as it is drawn.
+"""Drawing texts token by token, with the log-probability of each token.
 
-One uniform a token, all given before decoding starts, and the token found by inverting the
-cumulative probabilities: neither the batch size nor the order of computing changes a draw.
+Each token has one uniform, given before decoding starts, and is found by inverting the cumulative
+probabilities. So a draw depends neither on the batch size nor on the order of computation.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["Decoder", "invert", "moved"]
+__all__ = ["Decoder", "moved"]
 
 
 def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return the token that each row's uniform falls on, and its log-probability.
 
-    A token of probability 0 adds nothing to the cumulative sum, so no uniform falls on it. The
-    logits are overwritten.
+    A token of probability 0 adds nothing to the cumulative sum, so it is never drawn. The logits
+    are overwritten.
     """
     below = logits.sub_(logits.amax(dim=-1, keepdim=True))
     weights = below.exp()
@@ -32,29 +32,29 @@ def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Decoder:
-    """Decodes many draws in a batch that stays full as long as draws are left.
+    """Decode many draws in one batch: when a draw ends, a waiting one takes its row.
 
     Parameters
     ----------
     begin : callable
-        Called with the number of rows, once it is known.
+        Called with the number of rows before the first step.
     step : callable
-        From (tokens (B, 1), positions (B, 1), mask (B, 1, 1, columns), column) to the logits
-        (B, vocabulary) that follow, writing keys and values at that column of the ring.
+        Maps (tokens (B, 1), positions (B, 1), mask (B, 1, 1, columns), column) to the logits
+        (B, vocabulary) of the next tokens, and writes keys and values at that column of the ring.
     keep : callable
-        Called when the batch shrinks, with rows `into` that are over, rows `source` to put in
-        their places, and the number of rows that are left at the top.
+        Called when the batch shrinks, with the ended rows `into`, the rows `source` to copy over
+        them, and the number of rows that remain.
     first : array (vocabulary,)
         Logits of the first token, the same for every draw.
     prompt : int
-        Tokens before the first one.
+        Number of tokens before the first one that is drawn.
     end : int or None
         The token that ends a text.
     limit : int
-        Tokens drawn at most, the one that ends the text included.
+        Maximum number of tokens of a draw, with the end token.
     refill : bool
-        Whether a row can begin while others go on; else draws are decoded in waves, and rows
-        that have ended just leave.
+        Whether a new draw may take the row of an ended one. If False, draws are decoded in waves,
+        and the batch shrinks as rows end.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Decoder:
         self.tokens = torch.zeros((n, self.limit), dtype=torch.int64, device=device)
         self.tokens[:, 0], self.log_q = self._first(uniforms[:, 0])
         self.lengths = torch.where(self.tokens[:, 0] == self.end, 0, 1)
-        # Draws that go on after their first token wait for a row.
+        # Draws that did not end with their first token wait for a row.
         waiting = torch.nonzero(self.tokens[:, 0] != self.end)[:, 0]
         size = max(1, len(waiting)) if self.refill else rows
         for start in range(0, len(waiting) if self.limit > 1 else 0, size):
@@ -144,6 +144,6 @@ class Decoder:
 
 
 def moved(rows: Tensor, into: Tensor, source: Tensor, left: int) -> Tensor:
-    """Return the first `left` rows, after rows `source` have been copied over rows `into`."""
+    """Copy rows `source` over rows `into`, and return the first `left` rows."""
     rows[into] = rows[source]
     return rows[:left]

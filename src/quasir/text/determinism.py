@@ -1,9 +1,9 @@
-"""The same numbers whatever the number of threads: set before torch is imported.
+"""The same numbers for any number of threads: a setting made before torch is imported.
 
-Intel's library, which torch multiplies matrices with on most CPUs, adds up in another order for
-another number of threads, and now and then a last bit decides on a token. Its strict mode does not,
-so a run is the same in one process or in several. On other libraries, and from one kind of CPU to
-another, ties may still fall otherwise.
+On most CPUs torch multiplies matrices with Intel MKL. Its order of summation depends on the number
+of threads, and sometimes the last bit decides which token is drawn. In strict mode the order is
+fixed, so one process and several give the same draws. With other libraries, or on another kind of
+CPU, a draw may still differ.
 """
 
 from __future__ import annotations

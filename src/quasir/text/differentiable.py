@@ -1,4 +1,4 @@
-"""Texts of a fixed length, differentiable by their tokens (appendix G.2)."""
+"""Texts of a fixed length with the gradient of log P by their tokens (appendix G.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from quasir.core.arguments import check_count
 from quasir.core.types import Array, Items
 from quasir.errors import InputError, ScoreError
-from quasir.text.batch_halving import with_less_memory
+from quasir.text.batch_halving import BatchHalving
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
 from quasir.text.tokenizers import as_texts
@@ -24,32 +24,32 @@ ROWS = 64
 """Texts differentiated at once, unless memory runs out."""
 
 
-class DifferentiableText:
-    """P(x) = a(x) b(x) on texts of n tokens, b being differentiable by the tokens' embeddings.
+class DifferentiableText(BatchHalving):
+    """P(x) = a(x) b(x) on texts of n tokens, where log b has a gradient by the embeddings.
 
     Parameters
     ----------
     base : CausalLM
         a(x).
     log_factor : callable
-        log b(x): from the embeddings of a batch of texts, a tensor (texts, n, width), to a tensor
-        of one number a text, by differentiable operations.
+        log b(x): maps the embeddings of a batch of texts, a tensor (texts, n, width), to a tensor
+        (texts,) by differentiable operations.
     length : int
-        n, at most the base's ``max_tokens``. The law is that of p given this length; texts of
-        another have P(x) = 0.
+        n, at most the base's ``max_tokens``. Texts of another length have P(x) = 0, so p is
+        conditional on this length.
 
     Notes
     -----
     With x_m a one-hot row and e_m = x_m E its embedding, log a(x) is the sum of
-    <x_m, log a(. | e_1..e_{m-1})>, so x_m counts twice: as what is predicted at m, where its
-    gradient is log a(. | e_<m) itself, and as what later predictions are given, where it comes
-    through e_m, as that of log b does: E times the gradient by e_m. This is the construction that
-    the paper sketches, for log P where it has P, and the sum of both parts. The end token is
-    never proposed.
+    <x_m, log a(. | e_1..e_{m-1})>. So the gradient by x_m has two parts. One comes from the
+    prediction of x_m itself and is log a(. | e_<m). The other comes through e_m, which later
+    predictions and log b depend on: it is E times the gradient by e_m. The paper sketches this
+    construction for P; here it is the gradient of log P, with both parts. The end token is never
+    proposed.
 
     Examples
     --------
-    A text whose embeddings lie in some direction::
+    Texts whose mean embedding points in a given direction::
 
         target = qr.text.DifferentiableText(lm, lambda e: (e.mean(dim=1) @ direction), length=10)
         qr.GibbsWithGradients(target, lm, site_first=True, chains=32).sample(1000, seed=0)
@@ -59,8 +59,8 @@ class DifferentiableText:
         check_count("length", length)
         if length > base.max_tokens:
             raise InputError(
-                f"length is {length}, but the base has max_tokens = {base.max_tokens}: no text of "
-                "it is so long."
+                f"length is {length}, but the base has max_tokens = {base.max_tokens}: none of its "
+                "texts is that long."
             )
         if base.end is None and length < base.max_tokens:
             raise InputError(
@@ -69,8 +69,8 @@ class DifferentiableText:
             )
         if base.warp.truncates:
             raise InputError(
-                "the base draws by top-k or top-p, which cut tokens off by a step that has no "
-                "gradient: use a base without."
+                "the base draws with top-k or top-p, which remove tokens by a step that has no "
+                "gradient: use a base without them."
             )
         self.base, self.log_factor, self.size = base, log_factor, length
         self._embedding = base.model.get_input_embeddings()
@@ -89,7 +89,7 @@ class DifferentiableText:
 
     @torch.inference_mode()
     def log_score(self, items: Items) -> Array:
-        """Return log P(x) of each text; -inf for those of another length."""
+        """Return log P(x) of each text; -inf if its length is not n."""
         texts = as_texts(items, self.base.tokenizer)
         fitting = np.flatnonzero(texts.lengths == self.size)
         log_p = np.full(len(texts), -np.inf)
@@ -97,7 +97,7 @@ class DifferentiableText:
             kept = texts.take(fitting)
             states = kept.ids.reshape(-1, self.size).astype(np.int64)
             ids = torch.from_numpy(states).to(self.base.device)
-            log_b = with_less_memory(self, lambda rows: self._log_b(ids, rows))
+            log_b = self._with_less_memory(lambda rows: self._log_b(ids, rows))
             log_p[fitting] = self.base.log_prob(kept) + log_b
         return log_p
 
@@ -112,18 +112,18 @@ class DifferentiableText:
         log_b = self.log_factor(embeddings)
         if not isinstance(log_b, Tensor) or log_b.shape != embeddings.shape[:1]:
             raise ScoreError(
-                f"log_factor gave {getattr(log_b, 'shape', type(log_b).__name__)} for "
-                f"{len(embeddings)} texts: it must give a tensor of one number for each."
+                f"log_factor returned {getattr(log_b, 'shape', type(log_b).__name__)} for "
+                f"{len(embeddings)} texts: it must return a tensor with one number for each."
             )
         return log_b
 
     def grad(self, states: NDArray[np.int64]) -> Array:
         """Return the gradient of log P by the one-hot tokens: (texts, n, vocabulary)."""
-        return with_less_memory(self, lambda rows: self._grad(states, None, rows))
+        return self._with_less_memory(lambda rows: self._grad(states, None, rows))
 
     def grad_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
         """Return the gradient by one token of each text: (texts, vocabulary)."""
-        return with_less_memory(self, lambda rows: self._grad(states, sites, rows))
+        return self._with_less_memory(lambda rows: self._grad(states, sites, rows))
 
     def _grad(self, states: NDArray[np.int64], sites: NDArray[np.int64] | None, rows: int) -> Array:
         parts = []
@@ -141,7 +141,7 @@ class DifferentiableText:
         return np.concatenate(parts)
 
     def _both_parts(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log a(. | what comes before) at each token, and the gradient by embeddings."""
+        """Return log a(. | e_<m) at each token m, and the gradient by the embeddings."""
         with torch.enable_grad():
             own = self._embedding(ids).detach().requires_grad_(True)
             prefix: Any = torch.tensor(self.base.prefix, device=ids.device)
@@ -153,7 +153,7 @@ class DifferentiableText:
             log_a = log_probs[:, : self.size].gather(2, ids[..., None]).sum()
             if self.size < self.base.max_tokens:
                 log_a = log_a + log_probs[:, self.size, self.base.end].sum()
-            # Texts do not meet in a batch, so the gradient of the sum is that of each.
+            # Texts of a batch do not interact, so the gradient of the sum holds that of each text.
             (by_embedding,) = torch.autograd.grad(log_a + self._factor(own).sum(), own)
         return log_probs[:, : self.size].detach(), by_embedding
 

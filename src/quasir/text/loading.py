@@ -1,4 +1,4 @@
-"""Where models come from: built in, a folder, or a hub."""
+"""Loading models and tokenizers: built in, from a folder, or from a hub."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from transformers.activations import NewGELUActivation
 
 from quasir.errors import InputError
 
-__all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given"]
+__all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given", "with_fused_gelu"]
 
 MODELS = Path(__file__).parent / "models"
 BUILT_IN = {
     f"quasir/{weights.parent.name}": weights.parent
     for weights in sorted(MODELS.glob("*/*.safetensors"))
 }
-"""Models and adapters that come with the package, by name."""
+"""Folders of the models and adapters that come with the package, by name."""
 
 KINDS = {
     "causal": AutoModelForCausalLM,
@@ -36,7 +36,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 def named_or_given(
     kind: str, name: str | None, model: Any, tokenizer: Any, **options: Any
 ) -> tuple[Any, Any]:
-    """Return the model and tokenizer at hand, or those that the name loads."""
+    """Return the given model and tokenizer, or load them by name."""
     if (name is None) == (model is None) or (model is None) != (tokenizer is None):
         raise InputError("give the model's name, or a model and its tokenizer.")
     return (model, tokenizer) if name is None else load(name, kind, **options)
@@ -52,7 +52,7 @@ def load(
     adapter: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[Any, Any]:
-    """Return a model and its tokenizer, ready to be asked.
+    """Load a model and its tokenizer, in evaluation mode.
 
     Weights are read from safetensors only. An adapter (LoRA) is merged into them.
     """
@@ -67,11 +67,11 @@ def load(
         )
     except (OSError, ValueError) as error:
         raise InputError(
-            f"the model {name!r} could not be loaded. Tried: the models built in "
+            f"the model {name!r} could not be loaded. Tried: the built-in models "
             f"({', '.join(BUILT_IN)}), a local folder of that name "
-            f"({'there, but not usable' if where.is_dir() else 'not there'}), and the Hugging Face "
-            f"hub ({str(error).splitlines()[0]}). A folder with config.json, the tokenizer's files "
-            "and model.safetensors works offline."
+            f"({'it exists, but does not load' if where.is_dir() else 'it does not exist'}), and "
+            f"the Hugging Face hub ({str(error).splitlines()[0]}). A folder with config.json, the "
+            "tokenizer's files and model.safetensors works offline."
         ) from error
     if adapter is not None:
         from peft import PeftModel
@@ -89,7 +89,7 @@ def load(
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
-    """Return a model's tokenizer alone; no weights are read."""
+    """Load a model's tokenizer alone; no weights are read."""
     _, source = _place(name)
     try:
         return AutoTokenizer.from_pretrained(source, revision=revision)
@@ -100,13 +100,13 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
 
 
 def _place(name: str) -> tuple[Path, str]:
-    """Return the folder that a name would have here, and what to load: that folder, or the name."""
+    """Return the local folder a name stands for, and the folder if it exists or else the name."""
     where = BUILT_IN.get(name, Path(name))
     return where, str(where) if where.is_dir() else name
 
 
 def with_fused_gelu(model: Any) -> Any:
-    """Have GPT-2's activation, which transformers computes in eight steps, computed in one."""
+    """Replace GPT-2's activation, eight operations in transformers, by torch's single one."""
     for module in model.modules():
         for name, child in module.named_children():
             if isinstance(child, NewGELUActivation):
@@ -115,5 +115,5 @@ def with_fused_gelu(model: Any) -> Any:
 
 
 def default_device() -> str:
-    """Return "cuda" where there is one."""
+    """Return "cuda" if it is available, otherwise "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"

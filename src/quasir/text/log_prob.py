@@ -1,4 +1,4 @@
-"""Scoring texts: sorted by length, with logits for some hundred positions at a time."""
+"""Scoring texts: sorted by length, with the logits of a few hundred positions at a time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from quasir.core.types import Array
 from quasir.text.texts import Texts
 from quasir.text.warp import Warp
 
-__all__ = ["LOGITS_AT_ONCE", "score_texts", "token_log_probs"]
+__all__ = ["LOGITS_AT_ONCE", "score_texts"]
 
 LOGITS_AT_ONCE = 1 << 22
-"""Logits in memory at once, instead of texts x tokens x vocabulary: 16 MB fit in a cache."""
+"""Logits in memory at once, instead of texts x tokens x vocabulary: 16 MB fit in a CPU cache."""
 
 POSITIONS_AT_ONCE = 512
-"""But at least so many positions, or reading a large output matrix again would take the time."""
+"""Minimum positions at once: with fewer, reading a large output matrix again dominates."""
 
 TOKENS_AT_ONCE = 1 << 13
-"""Tokens in a batch: 512 texts of 40 were a fifth slower than 128 on a CPU, by its caches."""
+"""Tokens in a batch: on a CPU 512 texts of 40 tokens took a fifth longer than batches of 128."""
 
 
 def score_texts(
     texts: Texts,
     hidden: Callable[[Tensor], Tensor],
     head: Callable[[Tensor], Tensor],
+    *,
     warp: Warp,
     end: int | None,
     limit: int,
@@ -35,21 +36,21 @@ def score_texts(
     vocabulary: int,
     device: torch.device,
 ) -> Array:
-    """Return log-probabilities in float64; -inf for what the model cannot give.
+    """Return log-probabilities in float64; -inf for texts that cannot be drawn.
 
     Parameters
     ----------
     texts : Texts
     hidden : callable
-        From token ids (B, L) to hidden states (B, L + 1, d): those before each token, and after
-        the last. Padding is on the right, where nothing before it can see it.
+        Maps token ids (B, L), padded on the right, to hidden states (B, L + 1, d): state i
+        predicts token i, and the last one follows all tokens.
     head : callable
-        From hidden states to logits.
+        Maps hidden states to logits.
     warp, end, limit
-        As the texts are drawn with. A text of `limit` tokens was cut and has no end token; a
-        shorter one has; a longer one cannot come out.
+        Those that texts are drawn with. A text of `limit` tokens was cut and has no end token, a
+        shorter one has an end token, and a longer one cannot be drawn.
     rows : int
-        Texts at once, at most.
+        Maximum number of texts at once.
     """
     lengths = texts.lengths
     log_prob = np.zeros(len(texts))
@@ -88,7 +89,7 @@ def score_texts(
 def token_log_probs(
     states: Tensor, tokens: Tensor, head: Callable[[Tensor], Tensor], warp: Warp, vocabulary: int
 ) -> Tensor:
-    """Return the log-probability of each token, as float64, a few hundred positions at a time."""
+    """Return the log-probability of each token in float64, a few hundred positions at a time."""
     out = torch.empty(len(tokens), dtype=torch.float64, device=tokens.device)
     step = max(POSITIONS_AT_ONCE, LOGITS_AT_ONCE // vocabulary)
     for start in range(0, len(tokens), step):

@@ -14,7 +14,7 @@ from torch import Tensor
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.samplers.edits import MASK, Tokens
-from quasir.text.batch_halving import with_less_memory
+from quasir.text.batch_halving import BatchHalving
 from quasir.text.loading import named_or_given
 from quasir.text.texts import Texts
 from quasir.text.tokenizers import as_texts
@@ -22,35 +22,34 @@ from quasir.text.tokenizers import as_texts
 __all__ = ["MaskedLM"]
 
 ROWS = 256
-"""Sequences asked about at once, unless memory runs out."""
+"""Sequences in a batch, unless memory runs out."""
 
 
-class MaskedLM:
-    """A masked language model: what may stand at a masked position, given the rest.
+class MaskedLM(BatchHalving):
+    """A masked language model: the distribution of the token at a masked position.
 
     Parameters
     ----------
     name : str
         A folder or a hub id, such as ``bert-base-cased``.
     base : object with a ``tokenizer``, optional
-        The model whose token ids are edited, where the masked model was made for its tokenizer.
-        The masked model's tokenizer may have special tokens more, but must have the base's tokens
-        under the same ids.
+        The model whose token ids are edited, if the masked model was made for its tokenizer. The
+        masked model's tokenizer must have the base's tokens under the same ids, and may have
+        further special tokens.
     device, dtype, revision, trust_remote_code
         See `CausalLM`.
     model, tokenizer
-        Instead of `name`, a transformers model and tokenizer at hand.
+        A loaded transformers model and its tokenizer, instead of `name`.
 
     Notes
     -----
-    Token ids of one tokenizer are edited as they are. Where the base has another tokenizer, leave
-    `base` out: the states of a chain are then the masked model's token sequences, a draw of the
-    global proposal becomes one by encoding its text, and the target scores the text of each. The
-    chain's law is over those sequences, and a text that several of them spell counts several
-    times.
+    With `base`, the base's token ids are edited directly. If the base has another tokenizer, omit
+    `base`: the states of a chain are then token sequences of the masked model. A draw of the
+    global proposal is encoded to become one, and the target scores their text. The chain's
+    distribution is over those sequences, so a text with several encodings counts several times.
 
-    Special tokens (mask, padding, separators, beginning and end) are never proposed; the token
-    for the unknown is, since texts may hold it.
+    Special tokens (mask, padding, separators, beginning and end) are never proposed. The unknown
+    token can be proposed, because texts may contain it.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class MaskedLM:
         if self.tokenizer.mask_token_id is None:
             raise InputError(
                 f"the tokenizer of {name or type(self.model).__name__!r} has no mask token: this "
-                "is no masked language model."
+                "is not a masked language model."
             )
         self.texts_of = self.tokenizer if base is None else _shared(base.tokenizer, self.tokenizer)
         self._before, self._after = _frame(self.tokenizer)
@@ -88,11 +87,11 @@ class MaskedLM:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device that holds the weights."""
         return torch.device(self.model.device)
 
     def encode(self, items: Items) -> list[Tokens]:
-        """Return items as token sequences: their ids where those are ours, else their text's."""
+        """Return items as token ids; items of another tokenizer are encoded from their text."""
         texts = as_texts(items, self.texts_of)
         return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
 
@@ -101,19 +100,19 @@ class MaskedLM:
         return Texts.of(sequences, self.texts_of)
 
     def token_id(self, word: str) -> int:
-        """Return the one token that spells a word; a leading space counts, as in " amazing"."""
+        """Return the token id of a word that is one token; a leading space counts (" amazing")."""
         ids = self.tokenizer(word, add_special_tokens=False).input_ids
         if len(ids) != 1:
             raise InputError(
                 f"{word!r} is {len(ids)} tokens of this tokenizer "
-                f"({self.tokenizer.convert_ids_to_tokens(ids)}), but an edit puts in one. Boost a "
-                "word that is one token; many tokenizers have it with a space before it."
+                f"({self.tokenizer.convert_ids_to_tokens(ids)}), but an edit inserts one token. "
+                "Boost a word that is one token; in many tokenizers it begins with a space."
             )
         return int(ids[0])
 
     def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
-        """Return the log probability of every token at the mask of each sequence."""
-        return with_less_memory(self, lambda rows: self._ask(sequences, positions, rows))
+        """Return the log-probability of every token at the mask of each sequence."""
+        return self._with_less_memory(lambda rows: self._ask(sequences, positions, rows))
 
     @torch.inference_mode()
     def _ask(self, sequences: Sequence[Tokens], positions: NDArray[np.intp], rows: int) -> Array:
@@ -136,7 +135,7 @@ class MaskedLM:
 
     @property
     def max_tokens(self) -> int | None:
-        """Tokens that a sequence may have, or None where the model sets no limit."""
+        """Maximum number of tokens in a sequence, or None if the model has no limit."""
         positions: int | None = getattr(self.model.config, "max_position_embeddings", None)
         return None if positions is None else positions - len(self._before) - len(self._after)
 
@@ -144,7 +143,7 @@ class MaskedLM:
         limit, frame = self.max_tokens, len(self._before) + len(self._after)
         if limit is not None and longest - frame > limit:
             raise InputError(
-                f"a sequence of {longest - frame} tokens, with {frame} special ones, is more than "
+                f"a sequence of {longest - frame} tokens and {frame} special ones needs more than "
                 f"the {limit + frame} positions of this model: keep max_tokens to {limit}."
             )
 
@@ -164,9 +163,10 @@ class MaskedLM:
     @cached_property
     @torch.inference_mode()
     def _head(self) -> Callable[[Tensor], Tensor] | None:
-        """What turns last states into logits, where it is one module, as in BERT and RoBERTa.
+        """The module that maps last states to logits, or None if the model has no such module.
 
-        It then computes the logits of one position, not of all. Tried out before it is believed.
+        It computes the logits of one position, not of all. It is used only if its logits equal
+        the model's on a test input, as for BERT and RoBERTa.
         """
         others = [child for child in self.model.children() if child is not self.model.base_model]
         if len(others) != 1:
@@ -181,7 +181,7 @@ class MaskedLM:
 
     @cached_property
     def _banned(self) -> Tensor:
-        """Which columns of the logits are no token that a text can have."""
+        """True for the columns of the logits that are never proposed."""
         size = int(self.model.config.vocab_size)
         banned = torch.ones(size, dtype=torch.bool)
         banned[sorted(i for i in self.texts_of.get_vocab().values() if i < size)] = False
@@ -195,7 +195,7 @@ class MaskedLM:
 
 
 def _shared(base: Any, masked: Any) -> Any:
-    """Return the base's tokenizer, if the masked model's has its tokens under the same ids."""
+    """Return the base's tokenizer after checking that the masked model's has its ids."""
     own = masked.get_vocab()
     other = {token: i for token, i in base.get_vocab().items() if own.get(token) != i}
     if other:
@@ -203,8 +203,8 @@ def _shared(base: Any, masked: Any) -> Any:
         raise InputError(
             f"the masked model has {len(other):,} of the base's tokens under other ids or not at "
             f"all, such as {token!r}, which is {i} for the base and {own.get(token)} here: their "
-            "token ids cannot be mixed. Leave base out, and the chain edits the masked model's own "
-            "tokens, the target scoring their text."
+            "token ids cannot be mixed. Leave base out: the chain then edits the masked model's "
+            "own tokens, and the target scores their text."
         )
     return base
 

@@ -1,8 +1,8 @@
 """A cache of keys and values in which rows can begin at different times.
 
-Each step of the decoding writes one column, the same for all rows, in a ring of as many columns
-as a text has tokens. A row that began later just does not look at the columns before; when it
-ends, another draw takes its place. A prompt's columns are computed once and shared.
+Each decoding step writes one column, the same for all rows, in a ring of as many columns as a text
+has tokens. The mask hides from a row the columns written before it began. When a row ends, another
+draw takes its place. The prompt's columns are computed once and copied to all rows.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Do nothing: it is made whole."""
+        """Do nothing: the constructor allocates all columns."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write the present column and return all of them; the mask tells which count."""
+        """Write the current column and return all columns; the mask selects the valid ones."""
         at = self.prompt + self.ring.column
         self.keys[:, :, at] = key_states[:, :, 0]
         self.values[:, :, at] = value_states[:, :, 0]
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return int(self.keys.shape[-2])
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return the length and offset of the mask; it is given ready-made."""
+        """Return the length and offset of the mask, which the decoder builds itself."""
         return self.get_seq_length(), 0
 
     def get_max_length(self) -> int:
-        """Return how many columns there can be."""
+        """Return the maximum number of columns, all of which exist from the start."""
         return self.get_seq_length()

@@ -10,25 +10,25 @@ from quasir.core.arguments import check_count
 from quasir.text.loading import load
 from quasir.text.seq2seq import Seq2SeqLM
 
-__all__ = ["RoundTrip", "translate"]
+__all__ = ["RoundTrip"]
 
 
 class RoundTrip(Seq2SeqLM):
-    """Translate a text by beam search, and draw its translations back.
+    """Draw paraphrases: translate a text by beam search, then draw translations back.
 
     Parameters
     ----------
-    there, back : str, or pairs of a model and its tokenizer
-        The two translation models: folders or hub ids, such as ``facebook/wmt19-en-de`` and
-        ``facebook/wmt19-de-en``.
+    there, back : str, or pair of a model and its tokenizer
+        The models for the two directions: folders or hub ids, such as ``facebook/wmt19-en-de``
+        and ``facebook/wmt19-de-en``.
     text : str
         The text to paraphrase.
     beams : int
-        Beams of the translation there (the paper: 5).
+        Beams of the first translation (the paper: 5).
     top_k : int or None
-        Of the draws back (the paper: 30).
+        Top-k of the draws back (the paper: 30).
     max_tokens, temperature, top_p, device, dtype
-        See `CausalLM`; for the way back.
+        See `CausalLM`; they apply to the draws back.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class RoundTrip(Seq2SeqLM):
 
     Notes
     -----
-    Top-k cuts the support: p's mass on what it cuts cannot be seen in draws from here, and the
-    distance to p does not fall below it.
+    Top-k removes texts from the support. These draws cannot show how much mass p has on the
+    removed texts, and the distance to p never falls below that mass.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RoundTrip(Seq2SeqLM):
 
 @torch.inference_mode()
 def translate(model: Any, tokenizer: Any, text: str, beams: int, max_tokens: int) -> str:
-    """Return the most probable translation that beam search finds."""
+    """Return the best translation that beam search finds."""
     given = tokenizer([text], return_tensors="pt").to(model.device)
     found = model.generate(**given, num_beams=beams, do_sample=False, max_new_tokens=max_tokens)
     translation: str = tokenizer.decode(found[0], skip_special_tokens=True)

@@ -12,7 +12,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from quasir.core.arguments import check_count
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.text.batch_halving import with_less_memory
+from quasir.text.batch_halving import BatchHalving
 from quasir.text.decoding import Decoder, moved
 from quasir.text.loading import named_or_given
 from quasir.text.log_prob import LOGITS_AT_ONCE, score_texts
@@ -25,23 +25,23 @@ __all__ = ["Seq2SeqLM"]
 ROWS = 256
 
 
-class Seq2SeqLM:
+class Seq2SeqLM(BatchHalving):
     """An encoder-decoder model given its source: `sample` draws targets, `log_prob` scores them.
 
     The parameters are those of `CausalLM`, with a `source` text instead of a prompt. The source
-    is encoded once. Rows that have ended leave the batch; draws come in waves, because the
-    relative positions of some decoders (T5) do not let a row begin while others go on.
+    is encoded once. Draws are decoded in waves: with the relative positions of some decoders (T5)
+    a new draw cannot take the row of an ended one.
 
     Parameters
     ----------
     name : str
         A folder or a hub id.
     source : str
-        The text to translate, to summarise, to rewrite.
+        The text to translate, summarise or rewrite.
     max_tokens, temperature, top_k, top_p, device, dtype, revision, adapter, trust_remote_code
         See `CausalLM`.
     model, tokenizer
-        Instead of `name`, a transformers model and tokenizer at hand.
+        A loaded transformers model and its tokenizer, instead of `name`.
     """
 
     prefix_stable = True
@@ -90,7 +90,7 @@ class Seq2SeqLM:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device that holds the weights."""
         return torch.device(self.model.device)
 
     @property
@@ -106,11 +106,11 @@ class Seq2SeqLM:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens the decoder can give."""
+        """Number of tokens in the decoder's vocabulary."""
         return int(self.model.get_output_embeddings().weight.shape[0])
 
     def given(self, source: str) -> Seq2SeqLM:
-        """Return the same model for another source; the weights are shared."""
+        """Return the model for another source; the weights are shared."""
         copy = Seq2SeqLM(
             model=self.model,
             tokenizer=self.tokenizer,
@@ -125,9 +125,9 @@ class Seq2SeqLM:
 
     @torch.inference_mode()
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw n texts, by one uniform a token, all taken from `rng` first."""
+        """Draw n texts. All uniforms, one a token, are taken from `rng` before decoding starts."""
         uniforms = rng.random((n, self.max_tokens))
-        tokens, lengths, log_q = with_less_memory(self, lambda rows: self._decode(uniforms, rows))
+        tokens, lengths, log_q = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
         ids = tokens.cpu().numpy().astype(np.int32)
         return Batch(
             Texts.from_rows(ids, lengths.cpu().numpy(), self.tokenizer), log_q.cpu().numpy()
@@ -137,7 +137,7 @@ class Seq2SeqLM:
         state: dict[str, Any] = {}
 
         def begin(rows: int) -> None:
-            # The first token follows the start token, whose keys and values come first.
+            # The start token precedes the first token, so its keys and values come first.
             state["cache"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
             state["rows"] = rows
             self._ask(torch.full((rows, 1), self._start, device=self.device), state)
@@ -152,7 +152,16 @@ class Seq2SeqLM:
 
         one = {"cache": None, "rows": 1}
         first = self.warp(self._ask(torch.tensor([[self._start]], device=self.device), one)[:, -1])
-        decoder = Decoder(begin, step, keep, first[0], 1, self.end, self.max_tokens, refill=False)
+        decoder = Decoder(
+            begin,
+            step,
+            keep,
+            first=first[0],
+            prompt=1,
+            end=self.end,
+            limit=self.max_tokens,
+            refill=False,
+        )
         return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
 
     @torch.inference_mode()
@@ -161,25 +170,24 @@ class Seq2SeqLM:
         texts = as_texts(items, self.tokenizer)
         size = self.vocabulary * (int(texts.lengths.max(initial=0)) + 1)
         most = max(1, 4 * LOGITS_AT_ONCE // size)
-        return with_less_memory(
-            self,
+        return self._with_less_memory(
             lambda rows: score_texts(
                 texts,
                 self._logits,
                 lambda logits: logits,
-                self.warp,
-                self.end,
-                self.max_tokens,
-                min(rows, most),
-                self.vocabulary,
-                self.device,
-            ),
+                warp=self.warp,
+                end=self.end,
+                limit=self.max_tokens,
+                rows=min(rows, most),
+                vocabulary=self.vocabulary,
+                device=self.device,
+            )
         )
 
     log_score = log_prob
 
     def _logits(self, ids: Tensor) -> Tensor:
-        """Return the logits before each token of the rows, and after the last."""
+        """Return the logits that predict each token of the rows, and those after the last."""
         start = torch.full((len(ids), 1), self._start, device=self.device)
         return self._ask(torch.cat([start, ids], dim=1), {"cache": None, "rows": len(ids)})
 
@@ -197,7 +205,7 @@ class Seq2SeqLM:
         return logits
 
     def _encoded(self) -> tuple[Tensor, Tensor]:
-        """Return the source's states and mask; once."""
+        """Return the source's states and mask; they are computed once."""
         if self._source is None:
             given = self.tokenizer([self.source], return_tensors="pt").to(self.device)
             states = self.model.get_encoder()(

@@ -1,4 +1,4 @@
-"""Texts as columns of token ids, decoded when asked for."""
+"""Texts as a column of token ids; strings are decoded only when they are needed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DECODED_AT_ONCE = 1024
 class Texts(Column):
     """Texts of one tokenizer, as one array of token ids and their offsets.
 
-    The end-of-sequence token is not kept: a text shorter than the model's limit ended with it,
-    one as long as the limit was cut.
+    The end-of-sequence token is not stored: a text shorter than the model's limit ended with it,
+    and a text as long as the limit was cut.
     """
 
     def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64], tokenizer: Any) -> None:
@@ -59,7 +59,7 @@ class Texts(Column):
 
     @cached_property
     def strings(self) -> list[str]:
-        """The texts alone; decoded once, since every feature reads them."""
+        """The texts as strings; decoded once, because every feature reads them."""
         strings: list[str] = []
         for start in range(0, len(self), DECODED_AT_ONCE):
             stop = min(start + DECODED_AT_ONCE, len(self))

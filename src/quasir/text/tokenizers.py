@@ -1,4 +1,4 @@
-"""Items as texts of a given tokenizer: ids where they are its own, else encoded anew."""
+"""Items as texts of a given tokenizer: its own token ids are kept, other items are encoded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["as_texts", "same_tokenizer"]
 def as_texts(items: Items, tokenizer: Any) -> Texts:
     """Return items as `Texts` of this tokenizer.
 
-    Token ids of the same tokenizer are taken as they are, because decoding and encoding again
-    is no bijection. Anything else is scored by its text.
+    Token ids of the same tokenizer are kept, because decoding and encoding again may change them.
+    Any other item is encoded from its text.
     """
     if isinstance(items, Texts) and same_tokenizer(items.tokenizer, tokenizer):
         return items

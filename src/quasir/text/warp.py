@@ -1,4 +1,4 @@
-"""From a network's logits to the distribution that is drawn from: temperature, top-k, top-p."""
+"""Temperature, top-k and top-p: from a network's logits to the distribution of a token."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Warp"]
 
 @dataclass(frozen=True)
 class Warp:
-    """Temperature first, then top-k, then top-p, each renormalised, as is the custom.
+    """Temperature, then top-k, then top-p, each with renormalisation, as in transformers.
 
-    What is cut is cut by value: tokens as probable as the last one kept are kept too, so that
+    Tokens are removed by value: a token as probable as the last one kept is kept too, so that
     drawing and scoring agree on ties.
     """
 
@@ -35,11 +35,11 @@ class Warp:
 
     @property
     def truncates(self) -> bool:
-        """Whether some tokens get probability 0, so that the support is not all texts."""
+        """Whether some tokens get probability 0, so that some texts cannot be drawn."""
         return self.top_k is not None or (self.top_p is not None and self.top_p < 1)
 
     def __call__(self, logits: Tensor) -> Tensor:
-        """Return float32 logits of the warped distribution, -inf for what is cut."""
+        """Return float32 logits of the warped distribution; -inf for removed tokens."""
         logits = logits.float()
         if self.temperature != 1.0:
             logits = logits / self.temperature

@@ -1,4 +1,4 @@
-"""Better proposals by distributional policy gradients. torch is imported here too."""
+"""Better proposals by distributional policy gradients. Importing this package imports torch."""
 
 from quasir.tuning.dpg import DPG
 from quasir.tuning.losses import LOSSES

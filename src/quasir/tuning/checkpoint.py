@@ -1,10 +1,9 @@
-"""What a run is resumed from: written whole or not at all."""
+"""Checkpoints: the files that a tuning run is resumed from."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from quasir.core.files import write_with
 from quasir.errors import InputError
 from quasir.tuning.policy import Weights
 
-__all__ = ["Checkpoints", "digest", "refuse_others", "write_atomically"]
+__all__ = ["Checkpoints", "digest", "refuse_others"]
 
 
 class Checkpoints:
@@ -24,9 +24,9 @@ class Checkpoints:
     Parameters
     ----------
     folder : Path or None
-        None keeps the proposals in memory and no state.
+        With None the proposals stay in memory and no state is saved.
     identity : dict
-        What makes this run another than others; JSON-ready.
+        The options that a resumed run must share; JSON-ready.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
@@ -34,20 +34,20 @@ class Checkpoints:
         self._in_memory: dict[int, Weights] = {}
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state over the one before."""
+        """Save the state, replacing the previous one."""
         if self.folder is not None:
-            write_atomically(
+            _save(
                 self.folder / "state.pt",
                 {"identity": json.dumps(self.identity), "state": _as_tensors(state)},
             )
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last state, or None where there is none.
+        """Return the last saved state, or None if there is none.
 
         Raises
         ------
         InputError
-            Where it is of a run with other options.
+            If the saved run has other options.
         """
         if self.folder is None or not (self.folder / "state.pt").is_file():
             return None
@@ -57,11 +57,11 @@ class Checkpoints:
         return state
 
     def save_proposal(self, number: int, weights: Weights) -> None:
-        """Keep the weights of a proposal."""
+        """Save the weights of a proposal."""
         if self.folder is None:
             self._in_memory[number] = weights
         else:
-            write_atomically(self.folder / f"proposal-{number}.pt", weights)
+            _save(self.folder / f"proposal-{number}.pt", weights)
 
     def proposal(self, number: int) -> Weights:
         """Return the weights of a proposal."""
@@ -71,28 +71,25 @@ class Checkpoints:
         return weights
 
     def clear(self) -> None:
-        """Remove everything: the run is over."""
+        """Remove the folder once the run is finished."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def refuse_others(there: dict[str, Any], ours: dict[str, Any], out: Path) -> None:
-    """Refuse to go on with a run that has other options."""
+    """Raise an `InputError` if the run in folder `out` has other options than ours."""
     other = [name for name in ours if there.get(name) != ours[name]]
     if other:
         shown = ", ".join(f"{name} = {there.get(name)!r}, now {ours[name]!r}" for name in other)
         raise InputError(
-            f"{out} holds a run with other options: {shown}. Going on would mix the two: give "
+            f"{out} holds a run with other options: {shown}. Resuming it would mix the two: give "
             "another out, or remove the folder."
         )
 
 
-def write_atomically(path: Path, value: Any) -> None:
-    """Save with torch to a temporary file beside `path`, then rename it."""
+def _save(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".partial")
-    torch.save(value, temporary)
-    os.replace(temporary, path)
+    write_with(path, lambda temporary: torch.save(value, temporary))
 
 
 def digest(model: Any) -> str:
@@ -105,11 +102,11 @@ def digest(model: Any) -> str:
 
 
 ARRAY = "__array__"
-"""The key that marks an array in a file, where it is a tensor."""
+"""The key that marks a tensor in a file as an array of the state."""
 
 
 def _as_tensors(state: Any) -> Any:
-    """Return a state whose arrays are tensors, which torch loads without running code."""
+    """Return the state with arrays as tensors, which torch loads without running code."""
     if isinstance(state, dict):
         return {key: _as_tensors(value) for key, value in state.items()}
     if isinstance(state, list):
@@ -120,7 +117,7 @@ def _as_tensors(state: Any) -> Any:
 
 
 def _as_arrays(state: Any) -> Any:
-    """Return a state with its arrays again."""
+    """Return the state with those tensors as arrays again."""
     if isinstance(state, dict):
         if ARRAY in state:
             return state[ARRAY].numpy()

@@ -1,15 +1,15 @@
 """Distributional policy gradients: a language model tuned towards a target (section 3.2).
 
-DPG (Parshakova et al. 2019, Khalifa et al. 2021) and f-DPG (Go et al. 2023), by rounds: draw from
-the proposal, score under the target, take steps on all draws so far, judge the policy on draws
-that were held out, and make it the proposal where it is better.
+DPG (Parshakova et al. 2019, Khalifa et al. 2021) and f-DPG (Go et al. 2023), in rounds. A round
+draws from the proposal, scores the draws under the target, takes steps on all draws so far, and
+evaluates the policy on held-out draws. If the policy is better, it becomes the next proposal.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,74 +30,76 @@ from quasir.tuning.losses import loss_named
 __all__ = ["DPG"]
 
 RATE, LORA_RATE = 2e-4, 2e-3
-"""Learning rates where none is given: of all weights, and of an adapter's."""
+"""Default learning rates, for tuning all weights and for tuning an adapter."""
 
 
 @dataclass(frozen=True, eq=False)
 class DPG:
-    """Tunes a copy of a language model towards a target, to be its proposal.
+    """Tune a copy of a language model towards a target, as a proposal for it.
 
     Parameters
     ----------
     target : Target
-        P, most often a product on `base`.
+        P, usually a product on `base`.
     base : CausalLM
-        Where to begin; its weights are left alone.
+        The model to start from; its weights are not changed.
     loss : {"kl", "reverse_kl", "tv", "js"}
         The divergence whose gradient is followed; see `quasir.tuning.losses`.
     steps : int
-        Steps at most.
+        Maximum number of steps.
     batch : int
-        Texts a step.
+        Texts per step.
     lora : int, optional
         The rank of a LoRA adapter to tune instead of all weights.
     seed : int
-        All that is random depends on it alone.
+        Seed of all random numbers of the run.
     out : path, optional
-        A folder for the result, the log and the figure. A run that was stopped and is started
-        again with the same options goes on from its last evaluation. Without it nothing is kept.
+        Folder for the result, the log and the figure. A stopped run that is started again with
+        the same options resumes from its last evaluation. Without `out` nothing is saved.
     pool : Draws, optional
-        Draws of the base with its prompt, temperature and length that are at hand, with their
-        items: as many fewer are drawn at first. What they were scored by does not matter.
+        Existing draws of the base, with their items and with the base's prompt, temperature and
+        length. They serve as a first round and are scored again under the target.
     draws : int
-        Draws a round; at first as many rounds as it takes to have something to learn from.
+        Draws per round. The first rounds repeat until there are enough draws to learn from.
     round_steps : int
-        Steps a round at most; a round ends sooner when they bring nothing any more.
+        Maximum number of steps in a round; it ends sooner if evaluations stop improving.
     every : int
         Steps between two evaluations.
     adapt : {"kl", "tvd"}
-        What the policy must be better in to become the proposal, and to be kept.
+        The distance that must fall for the policy to become the proposal, and to be kept.
     patience : int
-        Evaluations in a row without an improvement that end the run.
+        Number of evaluations in a row without improvement that ends the run.
     warm_start : str or Proposal, optional
         A prompt, or another model of the same tokenizer, that meets the target more often than
-        the base: half of the first draws are taken from it.
+        the base. Half of the first draws come from it.
     rate, warmup, weight_decay, averaging, clip_gradient
-        See `Settings`; `rate` is by default 2e-4, and 2e-3 for an adapter.
+        See `Settings`; the default `rate` is 2e-4, and 2e-3 for an adapter.
     dropout : float
-        Of the network while it is trained, whatever the base was trained with. It costs a second
-        pass a step where weights are centred.
+        Dropout rate during steps, whatever the base was trained with. With centred weights it
+        costs a second pass per step.
     centred : bool, optional
-        Whether the weights are centred; see `quasir.tuning.losses`. By default in those rounds
-        where draws are so few that they would be memorised, or pi is near p.
+        Whether the weights are centred; see `quasir.tuning.losses`. By default they are centred
+        in rounds with so few draws that these would be memorised, and when pi is near p.
     clip_weights : float, optional
-        Where to clip p/m. It is exact without.
+        Upper limit of p/m. Without it the gradient is unbiased.
     hold_out : float
-        Share of every round that is never trained on, to judge by.
+        Share of every round that is used for evaluation and never for training.
     memory : int
-        Draws that are kept to train on, at most; those of the first rounds are always kept.
+        Maximum number of draws kept for training; those of the first rounds are always kept.
     give_up : int
-        Draws after which a target that no draw has met is given up.
+        Number of first draws after which the search for draws that meet the target ends.
     minutes : float, optional
-        Stop after so long, at the next evaluation.
-    tensorboard, progress : bool
-        Whether to write for TensorBoard, and a line an evaluation on stderr.
+        Time limit; the run stops at the next evaluation after it.
+    tensorboard : bool
+        Whether to write TensorBoard files.
+    progress : bool
+        Whether to print one line per evaluation on stderr.
 
     Notes
     -----
-    The proposals depend on the draws before them, and the policy that is kept was chosen by the
-    draws held out. So the last KL and TVD are a little too good; draws from the tuned proposal
-    that were made afterwards, as `draw` makes them, are not.
+    The proposals depend on earlier draws, and the best policy is chosen on the held-out draws. So
+    the last KL and TVD are slightly too low. Estimates from new draws of the tuned proposal, made
+    by `draw`, do not have this bias.
 
     Examples
     --------
@@ -113,6 +115,7 @@ class DPG:
 
     target: Target
     base: CausalLM
+    _: KW_ONLY
     loss: str = "kl"
     steps: int = 2000
     batch: int = 64
@@ -169,8 +172,8 @@ class DPG:
         Raises
         ------
         TuningError
-            Where no draw meets the target, or where the run diverges; the error has the last good
-            proposal as `tuned`.
+            If no draw meets the target, or if the run diverges; then `tuned` of the error is the
+            last good proposal.
         """
         out = None if self.out is None else Path(self.out)
         if out is not None and finished(out, self.identity):
@@ -180,16 +183,16 @@ class DPG:
             loop.go()
         except Diverged as error:
             raise TuningError(
-                f"the run diverged: {error}. The weights that are kept are those of step "
-                f"{loop.best_step}, the best before. Lower the rate (now {self.settings.rate:g}), "
-                "or take more draws a round.",
+                f"the run diverged: {error}. The weights of step {loop.best_step}, the best "
+                f"evaluation before, are kept. Lower the rate (now {self.settings.rate:g}), or "
+                "take more draws a round.",
                 loop.finish(whole=False),
             ) from error
         return loop.finish(whole=True)
 
     @property
     def settings(self) -> Settings:
-        """How steps are taken."""
+        """The settings of the optimizer."""
         return Settings(
             batch=self.batch,
             rate=self.rate or (RATE if self.lora is None else LORA_RATE),
@@ -201,14 +204,14 @@ class DPG:
 
     @property
     def first_proposal(self) -> Proposal | None:
-        """The warm start as a proposal."""
+        """The warm start as a proposal, or None."""
         if isinstance(self.warm_start, str):
             return self.base.prompted(self.warm_start)
         return self.warm_start
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this run from others, JSON-ready."""
+        """The options and inputs that determine the result of this run, JSON-ready."""
         other = ("target", "base", "out", "pool", "minutes", "tensorboard", "progress")
         options = [name for name in self.__dataclass_fields__ if name not in other]
         warm, pool = self.warm_start, self.pool
@@ -225,7 +228,7 @@ class DPG:
 
 
 def described(target: Target) -> str:
-    """Return what a target is, as far as words go: the same in another process."""
+    """Return a description of a target that is the same in every process."""
     if not isinstance(target, Product):
         return name_of(target)
     return " * ".join([name_of(target.base), *(str(factor) for factor in target.factors)])

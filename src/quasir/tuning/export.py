@@ -1,4 +1,4 @@
-"""The tuned proposal as a folder that `CausalLM` loads; nothing in it is half-written."""
+"""The tuned proposal as a folder that `CausalLM` loads; no file in it is half-written."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def write_result(
 ) -> None:
     """Write the weights, the tokenizer, the figure and the facts of a run.
 
-    Everything is written to a folder beside, then moved: the weights last but for the facts, so
-    that `out` never looks like a model that it is not.
+    Everything is written to a temporary folder and then moved into `out`: the weights and then
+    the facts come last, so that an incomplete `out` is never taken for a finished model.
     """
     out.mkdir(parents=True, exist_ok=True)
     beside = out / "partial"
@@ -45,7 +45,7 @@ def write_result(
                 if name in weights:
                     parameter.copy_(weights[name])
         adapted.save_pretrained(beside, save_embedding_layers=False)
-        (beside / "README.md").unlink(missing_ok=True)  # peft's form, not filled in
+        (beside / "README.md").unlink(missing_ok=True)  # peft's empty template
     if rows:
         plot_learning(rows).savefig(beside / "learning.png", dpi=150)
     (beside / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
@@ -57,13 +57,13 @@ def write_result(
 
 
 def in_half(model: Any) -> Any:
-    """Return the model in float16; as it was, where a weight is out of its range."""
+    """Return the model in float16, or unchanged if a weight is out of float16's range."""
     largest = max(float(p.detach().abs().max()) for p in model.parameters())
     return model.half() if largest < torch.finfo(torch.float16).max else model
 
 
 def load_result(out: Path, base: CausalLM) -> CausalLM:
-    """Return the proposal that is in a folder, for texts like the base's."""
+    """Load the proposal in a folder, with the prompt, temperature and length of the base."""
     settings = {
         "max_tokens": base.max_tokens,
         "prompt": base.prompt,

@@ -1,4 +1,4 @@
-"""The figure of a run: distances and moments against steps. matplotlib is imported when drawn."""
+"""The figure of a run: distances and moments against steps. matplotlib is imported late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["plot_learning"]
 
 
 def plot_learning(rows: list[dict[str, Any]]) -> Figure:
-    """Draw KL(p, pi), TVD(p, pi), the moments of pi and its worth as a proposal against steps.
+    """Plot KL(p, pi), TVD(p, pi), the moments of pi and its efficiency against steps.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def plot_learning(rows: list[dict[str, Any]]) -> Figure:
     for axis in axes:
         axis.set_xlabel("Step")
         axis.grid(alpha=0.25)
-        # A dashed line where a round of fresh draws came in.
+        # A dashed line marks each round of new draws.
         for row in rows:
             if row["event"] == "round" and row["step"]:
                 axis.axvline(row["step"], color="grey", linewidth=0.5, linestyle="--")
@@ -52,7 +52,7 @@ def plot_learning(rows: list[dict[str, Any]]) -> Figure:
 
 
 def _column(parts: list[dict[str, Any]]) -> Estimate:
-    """Return estimates as one of arrays, NaN where one was not finite."""
+    """Return estimates as one estimate of arrays, with NaN for values that were not finite."""
     columns = {
         end: np.array([np.nan if part[end] is None else part[end] for part in parts])
         for end in ("value", "se", "low", "high")

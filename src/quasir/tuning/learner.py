@@ -1,4 +1,4 @@
-"""Steps of gradient descent on the weights of a policy, and their running average."""
+"""Gradient steps on the weights of a policy, and the running average of the weights."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ __all__ = ["Diverged", "Learner", "Settings"]
 
 
 class Diverged(Exception):
-    """A loss or gradient that is no number; the loop turns it into what the user sees."""
+    """The run cannot continue; `DPG.run` turns this into the error that the user sees."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How steps are taken.
+    """Settings of the optimizer.
 
     Attributes
     ----------
     batch : int
-        Texts a step.
+        Texts per step.
     rate : float
-        AdamW's learning rate, after `warmup` steps of a linear rise.
+        AdamW's learning rate.
+    warmup : int
+        Steps over which the learning rate rises linearly to `rate`.
     weight_decay : float
-        Of matrices; vectors have none.
+        Weight decay of matrices; vectors have none.
     averaging : float
-        The share that the running average of the weights keeps a step; 0 takes the last weights.
+        Share of itself that the running average keeps per step; 0 takes the last weights.
     clip_gradient : float
-        The largest norm of a gradient.
+        Maximum norm of a gradient; longer ones are scaled down.
     """
 
     batch: int
@@ -54,7 +56,7 @@ class Settings:
 class Learner:
     """A policy that is being tuned: its weights, their average, and AdamW's state.
 
-    What is judged, drawn from and kept in the end is always the average.
+    Evaluation, drawing and the final result always use the average.
     """
 
     def __init__(self, policy: Policy, settings: Settings, seed: int) -> None:
@@ -72,13 +74,14 @@ class Learner:
         self.taken = 0
 
     def step(self, batches: Minibatches, texts: Texts, number: int, pace: float = 1.0) -> None:
-        """Take one step; `number` is its place in the run, and all its randomness.
+        """Take step `number` of the run; its random numbers depend on (seed, number) only.
 
-        `pace` is the share of the learning rate to go at.
+        `pace` is a factor on the learning rate.
 
         Raises
         ------
         Diverged
+            If the loss or the gradient is not finite.
         """
         policy, size = self.policy, self.settings.batch
         index = batches.take(size, stream(self.seed, Purpose.TUNE_BATCH, number))
@@ -105,14 +108,14 @@ class Learner:
             group["lr"] = self.settings.rate * rise * pace
         self.optimizer.step()
         self.taken += 1
-        # The average of a young run must not hold on to its beginning.
+        # Early in a run the average must not be dominated by the first weights.
         keep = min(self.settings.averaging, self.taken / (self.taken + 10))
         with torch.no_grad():
             for name, parameter in policy.parameters.items():
                 self.average[name].lerp_(parameter, 1.0 - keep)
 
     def _known_log_pi(self, batches: Minibatches, texts: Texts, log_pi: torch.Tensor) -> Array:
-        """Return log pi(x) for the weights, without dropout."""
+        """Return log pi(x) for the coefficients; computed without dropout if they depend on it."""
         policy = self.policy
         if batches.needs_pi and policy.has_dropout:
             policy.model.eval()
@@ -123,7 +126,7 @@ class Learner:
 
     @contextmanager
     def averaged(self) -> Iterator[Policy]:
-        """Put the average in the policy for a while."""
+        """Load the average into the policy for the duration of a `with` block."""
         last = self.policy.weights
         self.policy.load(self.average)
         try:
@@ -139,7 +142,7 @@ class Learner:
             return policy.lm.log_prob(texts)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of all that the next step depends on, but for its number."""
+        """Return a copy of everything the next step depends on, except its number."""
         return {
             "weights": self.policy.weights,
             "average": {name: value.clone() for name, value in self.average.items()},
@@ -148,7 +151,7 @@ class Learner:
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Go back to a snapshot."""
+        """Restore a snapshot."""
         self.policy.load(snapshot["weights"])
         self.average = {name: value.clone() for name, value in snapshot["average"].items()}
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: a line on stderr, a line of JSON, TensorBoard if asked."""
+"""The log of a run: a line on stderr, a line of JSON, and TensorBoard on request."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from quasir.core.files import write_text
 from quasir.errors import InputError
 from quasir.tuning.evaluation import Evaluation
 
@@ -15,21 +16,21 @@ __all__ = ["Log", "line_of"]
 
 
 class Log:
-    """Writes each evaluation as it is made.
+    """Write each evaluation as soon as it is made.
 
     Parameters
     ----------
     out : Path or None
-        Where ``log.jsonl`` and TensorBoard's files go.
+        Folder of ``log.jsonl`` and of TensorBoard's files.
     progress : bool
-        Whether to show a line on stderr.
+        Whether to print each evaluation on stderr.
     tensorboard : bool
-        Whether to write for TensorBoard as well.
+        Whether to write TensorBoard files.
 
     Attributes
     ----------
     rows : list of dict
-        All that was written.
+        All evaluations written so far.
     """
 
     def __init__(self, out: Path | None, progress: bool, tensorboard: bool) -> None:
@@ -39,18 +40,16 @@ class Log:
         self._writer = tensorboard_writer(out) if tensorboard else None
 
     def restore(self, lines: int) -> None:
-        """Keep the first lines of the file: later ones are of steps that will be taken again."""
+        """Keep only the first lines of the file; the steps of later ones will be taken again."""
         if self.path is None:
             return
         kept = self.path.read_text().splitlines()[:lines] if self.path.is_file() else []
         self.rows = [json.loads(line) for line in kept]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".partial")
-        temporary.write_text("".join(line + "\n" for line in kept))
-        temporary.replace(self.path)
+        write_text(self.path, "".join(line + "\n" for line in kept))
 
     def write(self, evaluation: Evaluation, **facts: Any) -> None:
-        """Write one evaluation with what else is known of the step."""
+        """Write one evaluation, with further facts about the step."""
         row = {**facts, **evaluation.to_dict()}
         self.rows.append(row)
         if self.path is not None:
@@ -65,7 +64,7 @@ class Log:
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """Return an evaluation as one line for people."""
+    """Return an evaluation as one readable line."""
     moments = "  ".join(
         f"{name} {part['value']:.3f}" for name, part in row["moments"].items() if part["value"]
     )
@@ -91,9 +90,9 @@ def _scalars(row: dict[str, Any]) -> dict[str, float]:
 
 
 def tensorboard_writer(out: Path | None) -> Any:
-    """Return TensorBoard's writer, or say what it needs."""
+    """Return TensorBoard's writer, or raise an error that says what is missing."""
     if out is None:
-        raise InputError("tensorboard=True writes beside the log: give out.")
+        raise InputError("tensorboard=True writes into the folder out: give out.")
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

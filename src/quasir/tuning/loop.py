@@ -1,7 +1,7 @@
-"""The loop: rounds of draws, steps on all of them, and evaluations on those held out.
+"""The loop: rounds of draws, steps on the draws, and evaluations on the held-out draws.
 
-Between two evaluations nothing is random but by (seed, place in the run), and all else is in the
-checkpoint: a run that was killed goes on as if it had not been.
+Random numbers depend on the seed and the position in the run only, and everything else is in the
+checkpoint. So a run that was killed and resumed gives the same result as one that was not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from quasir.core.streams import Purpose, derived_seed, root_seed
 from quasir.core.types import Array
 from quasir.errors import QuasirWarning, TuningError
 from quasir.text.causal import CausalLM
+from quasir.tuning import thresholds
 from quasir.tuning.checkpoint import Checkpoints
 from quasir.tuning.evaluation import Evaluation, better_by, evaluate
 from quasir.tuning.export import load_result, write_result
@@ -27,39 +28,41 @@ from quasir.tuning.losses import loss_named
 from quasir.tuning.minibatches import Minibatches
 from quasir.tuning.policy import Policy
 from quasir.tuning.rounds import Rounds
-from quasir.tuning.thresholds import (
-    COLLAPSED,
-    ENOUGH,
-    FEW,
-    FRUITLESS,
-    LOST,
-    NEAR,
-    SCARCE,
-    collapsed,
-    few,
-    never_met,
-)
 
 if TYPE_CHECKING:
     from quasir.tuning.dpg import DPG
 
 __all__ = ["Loop"]
 
+STATE = (
+    "step",
+    "round_began",
+    "stale",
+    "fruitless",
+    "halvings",
+    "best",
+    "best_step",
+    "best_log_pi",
+    "kl_at_start",
+    "centred",
+)
+"""Attributes of `Loop` that a checkpoint holds."""
+
 
 class Loop:
-    """One run of `DPG`: where it has got to, and how it goes on.
+    """One run of `DPG` and its state.
 
     Attributes
     ----------
     step : int
-        Steps taken.
+        Number of steps taken.
     best : dict
-        A snapshot of the learner at its best evaluation, at step `best_step`; `best_log_pi` is
-        log pi of the draws held out there.
+        Snapshot of the learner at its best evaluation, at step `best_step`; `best_log_pi` is
+        log pi of the held-out draws under it.
     stale, fruitless : int
-        Evaluations since then, and in this round.
+        Evaluations since the best one, in the run and in this round.
     halvings : int
-        Rounds without an improvement: each halves the learning rate.
+        Rounds without improvement; each halves the learning rate.
     """
 
     def __init__(self, dpg: DPG, out: Path | None) -> None:
@@ -76,8 +79,8 @@ class Loop:
             dpg.target,
             dpg.base,
             self.policy,
-            dpg.first_proposal,
-            self.checkpoints,
+            warm_start=dpg.first_proposal,
+            checkpoints=self.checkpoints,
             seed=seed,
             hold_out=dpg.hold_out,
             memory=dpg.memory,
@@ -92,10 +95,10 @@ class Loop:
         self.kl_at_start = math.inf
         self.centred = bool(dpg.centred)
         self._batches: Minibatches | None = None
-        self._restore()
+        self._resume()
 
     def go(self) -> None:
-        """Run until nothing gets better, or the steps or the time are used up.
+        """Run until nothing improves any more, or the steps or the time are used up.
 
         Raises
         ------
@@ -114,7 +117,7 @@ class Loop:
 
     @property
     def seconds(self) -> float:
-        """Time taken so far, before it was last resumed included."""
+        """Time taken so far, with the time before the run was resumed."""
         return self._before + time.perf_counter() - self._began
 
     @property
@@ -125,28 +128,28 @@ class Loop:
     @property
     def _round_is_over(self) -> bool:
         full = self.step - self.round_began >= self.dpg.round_steps
-        return full or self.fruitless >= FRUITLESS
+        return full or self.fruitless >= thresholds.FRUITLESS
 
     def _first_round(self) -> None:
-        """Draw from the base, and the warm start, until there is something to learn from."""
+        """Draw from the base and the warm start until there are enough draws to learn from."""
         rounds, dpg = self.rounds, self.dpg
         if dpg.pool is not None:
             rounds.take_first(dpg.pool)
-        while rounds.ess < ENOUGH and rounds.drawn < dpg.give_up:
+        while rounds.ess < thresholds.ENOUGH and rounds.drawn < dpg.give_up:
             rounds.draw_first(min(dpg.draws, dpg.give_up))
         if not (rounds.trained.possible.any() and rounds.held_out.possible.any()):
-            raise TuningError(never_met(rounds))
-        if rounds.ess < COLLAPSED:
-            raise TuningError(collapsed(rounds) + ".")
-        if rounds.ess < FEW:
-            warnings.warn(few(rounds), QuasirWarning, stacklevel=2)
+            raise TuningError(thresholds.never_met(rounds))
+        if rounds.ess < thresholds.COLLAPSED:
+            raise TuningError(thresholds.collapsed(rounds) + ".")
+        if rounds.ess < thresholds.FEW:
+            warnings.warn(thresholds.few(rounds), QuasirWarning, stacklevel=2)
         if rounds.proposals == 2:
             base, warm = rounds.held_out.log_q.T
             rounds.current = int(self._gain(warm, base) > 0)
         self._begin_round()
 
     def _next_round(self) -> None:
-        """Go back to the best weights, make them the proposal if they are better, and draw."""
+        """Restore the best weights, make them the proposal if they are better, and draw."""
         rounds = self.rounds
         if self.best_step <= self.round_began:
             self.halvings += 1
@@ -156,23 +159,25 @@ class Loop:
         if gain.value > gain.se:
             rounds.adapt(self.best["average"])
         rounds.draw(self.dpg.draws)
-        if rounds.ess < COLLAPSED:
-            raise Diverged(collapsed(rounds))
+        if rounds.ess < thresholds.COLLAPSED:
+            raise Diverged(thresholds.collapsed(rounds))
         self._begin_round()
 
     def _begin_round(self) -> None:
-        """Judge the best weights on the draws that have come in."""
+        """Evaluate the best weights on all held-out draws, the new ones included."""
         self.round_began, self.fruitless, self._batches = self.step, 0, None
         self.best_log_pi = self.learner.log_prob(self.rounds.held_out.items)
         evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         if math.isinf(self.kl_at_start):
             self.kl_at_start = evaluation.kl.value
         if self.dpg.centred is None:
-            self.centred = self.rounds.ess < SCARCE or evaluation.tvd.value < NEAR
+            self.centred = (
+                self.rounds.ess < thresholds.SCARCE or evaluation.tvd.value < thresholds.NEAR
+            )
         self._write(evaluation, "round", best=True)
 
     def _learn(self) -> None:
-        """Take the steps up to the next evaluation."""
+        """Take the steps until the next evaluation."""
         dpg = self.dpg
         left = (dpg.every, dpg.steps - self.step, self.round_began + dpg.round_steps - self.step)
         for _ in range(min(left)):
@@ -196,7 +201,7 @@ class Loop:
         return self._batches
 
     def _judge(self) -> None:
-        """Evaluate on the draws held out, and remember the best."""
+        """Evaluate on the held-out draws, and keep the weights if they are the best so far."""
         log_pi = self.learner.log_prob(self.rounds.held_out.items)
         evaluation = evaluate(self.rounds.held_out, log_pi)
         better = self._gain(log_pi, self.best_log_pi) > 0
@@ -207,7 +212,7 @@ class Loop:
             self.stale, self.fruitless = self.stale + 1, self.fruitless + 1
         self._write(evaluation, "evaluation", best=better)
         kl = evaluation.kl.value
-        if not kl <= 2 * self.kl_at_start + LOST:
+        if not kl <= 2 * self.kl_at_start + thresholds.LOST:
             raise Diverged(
                 f"KL(p, pi) was {kl:.4g} nats at step {self.step}, and {self.kl_at_start:.4g} at "
                 "the start"
@@ -238,17 +243,8 @@ class Loop:
 
     def _save(self) -> None:
         self.checkpoints.save(
-            {
-                "step": self.step,
-                "round_began": self.round_began,
-                "stale": self.stale,
-                "fruitless": self.fruitless,
-                "halvings": self.halvings,
-                "best_step": self.best_step,
-                "kl_at_start": self.kl_at_start,
-                "centred": self.centred,
-                "best_log_pi": self.best_log_pi,
-                "best": self.best,
+            {name: getattr(self, name) for name in STATE}
+            | {
                 "learner": self.learner.snapshot(),
                 "rounds": self.rounds.to_dict(),
                 "lines": len(self.log.rows),
@@ -256,35 +252,29 @@ class Loop:
             }
         )
 
-    def _restore(self) -> None:
+    def _resume(self) -> None:
+        """Continue from the checkpoint, if there is one."""
         state = self.checkpoints.load()
         self.log.restore(0 if state is None else state["lines"])
         if state is None:
             return
-        counts = ("step", "round_began", "best_step", "stale", "fruitless", "halvings")
-        for name in (*counts, "kl_at_start", "centred"):
+        for name in STATE:
             setattr(self, name, state[name])
-        self.best_log_pi, self.best = state["best_log_pi"], state["best"]
         self.learner.restore(state["learner"])
         self.rounds.restore(state["rounds"])
         self._before = state["seconds"]
 
     def finish(self, whole: bool) -> CausalLM:
-        """Write the best weights, and return them as a proposal.
+        """Write the result, and return the best weights as a proposal.
 
         Parameters
         ----------
         whole : bool
-            Whether the run came to its end; else its checkpoint is left.
+            Whether the run reached its end; if not, its checkpoint is kept.
         """
         weights = self.best["average"]
         if whole and self.best_step == 0:
-            warnings.warn(
-                f"no evaluation in {self.step} steps was better than the base: the proposal is the "
-                "base as it was. Lower the rate, or take more draws a round.",
-                QuasirWarning,
-                stacklevel=3,
-            )
+            warnings.warn(thresholds.no_better(self.step), QuasirWarning, stacklevel=3)
         if self.out is None:
             return self.policy.frozen(weights)
         evaluation = evaluate(self.rounds.held_out, self.best_log_pi)

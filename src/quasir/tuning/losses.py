@@ -1,14 +1,14 @@
-r"""The weights of the gradient: what each draw counts for under each divergence.
+r"""The weights of the gradient: how much each draw counts under each divergence.
 
-Let p = P/Z be the target, pi = pi_theta the network that is tuned, and D_f the f-divergence
+Let p = P/Z be the target, pi = pi_theta the tuned network, and D_f the f-divergence
 
     D_f(pi || p) = sum_x p(x) f(pi(x)/p(x)),    f convex, f(1) = 0,
 
-a text with p(x) = 0 adding f'(inf) pi(x). Its gradient is (Go et al. 2023, theorem 1)
+where a text with p(x) = 0 adds f'(inf) pi(x). Its gradient is (Go et al. 2023, theorem 1)
 
     grad D_f = sum_x p(x) f'(pi/p) grad pi(x)/p(x) = E_pi[f'(t(x)) grad log pi(x)],  t = pi/p.
 
-Two things are done to it here.
+It is estimated with two changes.
 
 *Off-policy.* The draws come from m, the mixture of all proposals so far, so each is weighted by
 pi(x)/m(x): grad D_f = E_m[(pi/m) f'(t) grad log pi].
@@ -17,15 +17,15 @@ pi(x)/m(x): grad D_f = E_m[(pi/m) f'(t) grad log pi].
 
     grad D_f = -E_m[weight(x) grad log pi(x)],    weight = (pi/m) (B - f'(t)).
 
-Every B is unbiased; two are worth having. With ``B = f'(inf)`` texts with P(x) = 0 have weight 0:
-they need not be kept, nor scored, and all weights are >= 0, as in a maximum-likelihood fit. With
+Every B is unbiased; two are useful. With ``B = f'(inf)`` texts with P(x) = 0 have weight 0: they
+need not be kept or scored, and all weights are >= 0, as in a maximum-likelihood fit. With
 ``B = f'(1)`` (`centred`) the weight is 0 wherever pi(x) = p(x): the variance of the estimate
-vanishes at the optimum, and a draw that is trained on again and again is no longer memorised,
-since its weight turns negative as soon as pi(x) is above p(x). But texts with P(x) = 0 then count,
-with -(pi/m) (f'(inf) - f'(1)): some of them must be kept.
+vanishes at the optimum. And a draw that is used many times is not memorised, because its weight is
+negative once pi(x) is above p(x). But then texts with P(x) = 0 have the weight
+-(pi/m) (f'(inf) - f'(1)), so some of them must be kept.
 
-For the forward KL, whose mean weight is E_m[p/m] = 1, the second is the usual baseline: the mean
-weight is subtracted.
+For the forward KL, whose mean weight is E_m[p/m] = 1, the second choice is the usual baseline: it
+subtracts pi/m, whose mean is 1 as well.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ Weight = Callable[[Array, Array, Array], Array]
 
 @dataclass(frozen=True)
 class Loss:
-    """A divergence, by the weights of its gradient.
+    """A divergence, defined by the weights of its gradient.
 
     Attributes
     ----------
     name : str
     plain, centred : callable
-        From (log p, log pi, log m), p normalised, to the weights with B = f'(inf) and f'(1).
-        `plain` is None where f'(inf) is infinite: then P(x) = 0 must not happen.
+        Map (log p, log pi, log m), with p normalised, to the weights with B = f'(inf) and f'(1).
+        `plain` is None if f'(inf) is infinite: then no draw may have P(x) = 0.
     needs_pi : bool
         Whether the plain weight depends on pi.
     """
@@ -63,7 +63,7 @@ class Loss:
     needs_pi: bool
 
     def weight(self, log_p: Array, log_pi: Array, log_m: Array, centred: bool = False) -> Array:
-        """Return the weight of each draw; minus its mean times grad log pi is the gradient.
+        """Return the weight of each draw; the gradient is -E_m[weight grad log pi].
 
         Examples
         --------
@@ -109,7 +109,7 @@ def tv(log_p: Array, log_pi: Array, log_m: Array) -> Array:
 
 
 def tv_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
-    """Total variation with B = f'(1) = 0, of all subgradients at 1 the middle one: +-(pi/m)/2."""
+    """Total variation with B = f'(1) = 0, the middle of the subgradients at 1: +-(pi/m)/2."""
     return np.exp(log_pi - log_m) * (_half_step(log_p, log_pi) - 0.5)
 
 
@@ -131,7 +131,7 @@ def js_centred(log_p: Array, log_pi: Array, log_m: Array) -> Array:
 
 
 def _half_step(log_p: Array, log_pi: Array) -> Array:
-    """Return 1 where p > pi, 0 where p < pi, and 1/2 between."""
+    """Return 1 where p > pi, 0 where p < pi, and 1/2 where they are equal."""
     step: Array = np.heaviside(np.sign(log_p - log_pi), 0.5)
     return step
 
@@ -142,7 +142,7 @@ LOSSES = {
     "tv": Loss("tv", tv, tv_centred, needs_pi=True),
     "js": Loss("js", js, js_centred, needs_pi=True),
 }
-"""The divergences that can be asked for, by name."""
+"""The available divergences, by name."""
 
 
 def loss_named(name: str) -> Loss:

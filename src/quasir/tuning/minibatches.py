@@ -1,4 +1,4 @@
-"""Minibatches of the pool: which draws, and what each counts for."""
+"""Minibatches of the pool: which draws they contain, and how much each draw counts."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from quasir.tuning.pool import Pool
 __all__ = ["Minibatches"]
 
 SHARES = (0.45, 0.45, 0.1)
-"""Of a minibatch with centred weights: by p, by the proposal, and by m."""
+"""Shares of p, of the proposal and of m in the chances of draws, for centred weights."""
 
 
 class Minibatches:
-    """Draws of the pool by their weight, and the coefficients that make up for it.
+    """Minibatches drawn from the pool with unequal chances, and coefficients that correct for them.
 
-    The gradient is -(1/N) sum_i c_i weight_i grad log pi(x_i) over the pool, draw i standing for
-    c_i draws. A minibatch takes draw i with chance s_i, and so counts it c_i weight_i/(N s_i). The
-    chances are those of p: s_i ~ c_i P(x_i)/m(x_i). Then a coefficient is 1 for the forward KL and
-    at most 1 for TV and JS, since (pi/m)/(p/m) = pi/p is bounded where it counts. Where the weights
-    are centred, draws with P(x) = 0 count too, by pi: half of the chance is then that of the
-    proposal, which is what pi was when the round began, and a tenth that of m, so that no draw is
-    left out.
+    The gradient is -(1/N) sum_i c_i weight_i grad log pi(x_i) over the pool, where draw i stands
+    for c_i draws. A minibatch takes draw i with chance s_i, so its coefficient is
+    c_i weight_i/(N s_i). The chances are those of p: s_i ~ c_i P(x_i)/m(x_i). Then a coefficient
+    is 1 for the forward KL and at most 1 for TV and JS, because (pi/m)/(p/m) = pi/p is bounded
+    where the weight is not 0. With centred weights draws with P(x) = 0 also count, in proportion
+    to pi. So the chances are then a mixture (`SHARES`): of p, of the proposal, which is near pi,
+    and of m, which gives every draw a chance.
 
     Parameters
     ----------
     pool : Pool
     loss : Loss
     proposal : int
-        The number of the proposal that is nearest to pi.
+        Number of the current proposal, the one nearest to pi.
     log_z : float
-        log Z, the running estimate.
+        The running estimate of log Z.
     centred : bool
-        Whether weights are those with B = f'(1); see `quasir.tuning.losses`.
+        Whether to use the weights with B = f'(1); see `quasir.tuning.losses`.
     clip : float, optional
-        Where p/m is above it, p is taken for `clip` times m: less variance, and the gradient of
-        another target, min(p, clip m).
+        Upper limit of p/m. It lowers the variance, but the gradient is then that of another
+        target, min(p, clip m).
 
     Attributes
     ----------
     chance : array (kept,)
+        The chance of each draw of the pool.
     clipped : float
-        The share of p's mass that clipping took.
+        Share of p's mass that clipping removed.
     """
 
     def __init__(
@@ -79,13 +80,13 @@ class Minibatches:
         """Return indices of `size` draws, by systematic sampling from one uniform."""
         cumulative = np.cumsum(self.chance)
         marks = (rng.random() + np.arange(size)) / size * cumulative[-1]
-        # Rounding may put the last mark at the very end, where the last draw may have chance 0.
+        # Rounding may put the last mark at the very end, where a draw may have chance 0.
         last = int(np.flatnonzero(self.chance)[-1])
         taken: NDArray[np.intp] = np.searchsorted(cumulative, marks, side="right")
         return taken.clip(max=last)
 
     def coefficients(self, index: NDArray[np.intp], log_pi: Array) -> Array:
-        """Return what each of the draws counts for; pi is needed only where the loss says so."""
+        """Return the coefficients of the chosen draws; `log_pi` matters only if `needs_pi`."""
         weight = self.loss.weight(self.log_p[index], log_pi, self.log_m[index], self.centred)
         counted: Array = self.stands_for[index] * weight / (self.n * self.chance[index])
         return counted

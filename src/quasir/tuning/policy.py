@@ -1,4 +1,4 @@
-"""pi_theta: the network that is tuned, a copy of the base's."""
+"""The policy pi_theta: the tuned network, which starts as a copy of the base."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ Weights = dict[str, Tensor]
 
 
 class Policy:
-    """A copy of a base model with weights that can be changed: all of them, or a LoRA's.
+    """A copy of a base model of which all weights, or those of a LoRA adapter, are tuned.
 
-    The policy draws as the base does, but for top-k and top-p: whatever it can be tuned to, it
-    must be able to give every text that the target allows.
+    The policy has the base's prompt and temperature, but no top-k or top-p, so that it can draw
+    every text that the target allows.
 
     Parameters
     ----------
     base : CausalLM
-        Its own weights are left alone.
+        The model to copy; its own weights are not changed.
     lora : int or None
-        The rank of the adapter, on all linear layers of the blocks; None tunes every weight.
+        Rank of the adapter on all linear layers of the blocks; None tunes every weight.
     seed : int
-        Of the adapter's first weights.
+        Seed of the adapter's initial weights.
     dropout : float
-        Of every dropout that the network has, while a step is taken.
+        Rate of every dropout module of the network during a step.
 
     Attributes
     ----------
     lm : CausalLM
-        The policy as a proposal, for drawing and scoring with the weights as they are.
+        The policy as a proposal: it draws and scores with the current weights.
     """
 
     def __init__(self, base: CausalLM, lora: int | None, seed: int, dropout: float = 0.0) -> None:
@@ -61,21 +61,20 @@ class Policy:
                 module.p = dropout
         self.model = model.eval()
         self.lm = self._as_proposal(model)
-        _ = self.lm._plain  # asked now, while dropout is off
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The weights that are tuned, by name."""
+        """The tuned parameters, by name."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     @property
     def weights(self) -> Weights:
-        """A copy of the weights that are tuned."""
+        """A copy of the tuned weights."""
         return {name: p.detach().clone() for name, p in self.parameters.items()}
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over weights."""
+        """Set the tuned weights."""
         for name, parameter in self.parameters.items():
             parameter.copy_(weights[name])
 
@@ -85,7 +84,7 @@ class Policy:
         return any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in self.model.modules())
 
     def frozen(self, weights: Mapping[str, Tensor]) -> CausalLM:
-        """Return the policy at some weights as a proposal of its own, the adapter merged in."""
+        """Return a copy with the given weights as a proposal, with the adapter merged."""
         other = copy.deepcopy(self.model if self.adapted is None else self.adapted)
         model = other if self.adapted is None else other.get_base_model()
         with torch.no_grad():
@@ -107,10 +106,9 @@ class Policy:
         )
 
     def log_probs(self, texts: Texts) -> Tensor:
-        """Return log pi(x) of each text, as a tensor that gradients flow back from.
+        """Return log pi(x) of each text as a tensor with a gradient.
 
-        Only texts that can come out are asked for: those that were drawn. The precision is that
-        of the weights.
+        The texts must be ones that can be drawn. The precision is that of the weights.
         """
         lm, lengths, n = self.lm, texts.lengths, len(texts)
         longest = int(lengths.max(initial=0))
@@ -122,9 +120,8 @@ class Policy:
         asked[ended] = 0 if lm.end is None else lm.end
         scored = (place < lengths[:, None]) | ended
         tokens = torch.from_numpy(asked).to(lm.device)
-        states = lm._hidden(tokens[:, :longest])
         keep = torch.from_numpy(scored).to(lm.device)
-        logits = lm._head(states[keep])
+        logits = lm.logits(tokens[:, :longest], keep)
         logits = (logits if logits.dtype == torch.float64 else logits.float()) / (
             lm.warp.temperature
         )
@@ -134,10 +131,10 @@ class Policy:
 
 
 def with_adapter(model: Any, rank: int, name: str | None) -> Any:
-    """Put a LoRA of this rank on all linear layers but the head; it begins as no change at all."""
+    """Add a LoRA of this rank to all linear layers but the head; at first it changes nothing."""
     from peft import LoraConfig, get_peft_model
 
-    # GPT-2 keeps its matrices transposed, and peft wants to be told.
+    # GPT-2 stores its matrices transposed, and peft needs that information.
     transposed = any(isinstance(module, Conv1D) for module in model.modules())
     config = LoraConfig(
         r=rank,
@@ -147,6 +144,6 @@ def with_adapter(model: Any, rank: int, name: str | None) -> Any:
         task_type="CAUSAL_LM",
     )
     adapted = get_peft_model(model, config)
-    # Where the base came from, not the folder it happens to lie in.
+    # The base's name, not the local folder that it was loaded from.
     adapted.peft_config["default"].base_model_name_or_path = name
     return adapted

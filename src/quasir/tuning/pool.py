@@ -1,15 +1,14 @@
-"""The pool of draws that are trained on again, weighted by P(x)/m(x).
+"""The pool of draws to train on, weighted by P(x)/m(x).
 
 The draws come from several proposals q_1, ..., q_K, n_k from each. Each is weighted as if it came
 from their deterministic mixture m(x) = sum_k (n_k/N) q_k(x) (the balance heuristic of Veach and
-Guibas 1995), which is unbiased for each fixed set of proposals, and bounded where any one of them
-is good: the weight of a draw is never far above that under the best proposal for it. This needs
-log q_k(x) of every proposal on every draw that is kept, whichever it came from.
+Guibas 1995). This is unbiased for each fixed set of proposals, and the weight of a draw is never
+far above its weight under the best proposal for it. It needs log q_k(x) of every proposal k on
+every draw that is kept.
 
-A proposal is not fixed when it was fitted to the very draws that it is asked about: it gives them
-too much probability, and they get too little weight. So draws that were trained on count the less
-the better they are known by heart. As weights to train with that does no harm, but no estimate is
-made from them: see `quasir.tuning.evaluation`.
+A proposal that was fitted to draws of the pool gives them too much probability, so they get too
+little weight: the better the proposals have memorised a draw, the less it counts. That is harmless
+in training, but no estimate is made from such draws: see `quasir.tuning.evaluation`.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ Score = Callable[[Items], Array]
 
 
 class Pool:
-    """Draws of several proposals, each scored by all of them.
+    """Draws of several proposals, each draw scored by all proposals.
 
-    All draws with P(x) > 0 are kept, and some of the others, each of which then stands for
+    All draws with P(x) > 0 are kept. Of the others some are kept, and each of those stands for
     several.
 
     Attributes
     ----------
     items : Texts
     log_p : array (kept,)
-        log P(x); -inf for the impossible ones.
+        log P(x); -inf for impossible draws.
     log_q : array (kept, proposals)
         log q_k(x) of every proposal.
     stands_for : array (kept,)
-        How many draws each stands for: 1 for those with P(x) > 0.
+        Number of draws that each one stands for; 1 if P(x) > 0.
     rounds : array (kept,)
-        The round that each came in.
+        The round of each draw.
     drawn : array (rounds, proposals)
-        How many draws each proposal has given in each round, kept or not.
+        Number of draws of each proposal in each round, kept or not.
     features : dict of arrays
     """
 
@@ -64,17 +63,17 @@ class Pool:
 
     @property
     def n(self) -> int:
-        """All draws that the pool speaks for."""
+        """Number of draws made, kept or not."""
         return int(self.drawn.sum())
 
     @property
     def possible(self) -> NDArray[np.bool_]:
-        """Which of the draws kept have P(x) > 0."""
+        """True for the kept draws with P(x) > 0."""
         return self.log_p > -np.inf
 
     @property
     def log_m(self) -> Array:
-        """Log of the mixture of the proposals, by their number of draws."""
+        """Log of the mixture of the proposals, weighted by their numbers of draws."""
         given = self.drawn.sum(axis=0)
         some = given > 0
         log_share = np.log(given[some] / given.sum())
@@ -87,7 +86,7 @@ class Pool:
         return self.log_p - self.log_m
 
     def add_proposal(self, score: Score) -> None:
-        """Let all draws be scored by one proposal more."""
+        """Add a proposal, and score all draws by it."""
         scored = np.asarray(score(self.items), dtype=np.float64) if len(self) else np.empty(0)
         self.log_q = np.column_stack([self.log_q, scored])
         self.drawn = np.column_stack([self.drawn, np.zeros(len(self.drawn))])
@@ -102,11 +101,11 @@ class Pool:
         round: int,
         log_base: Array | None = None,
     ) -> None:
-        """Add what was kept of `drawn` draws from proposal number `proposal`.
+        """Add the kept ones of `drawn` draws from proposal number `proposal`.
 
-        `scorers` are the other proposals by their numbers; one that is not given has no draws
-        left in the pool, and is not asked. `log_base` is proposal 0's where it is known already,
-        and NaN where not.
+        `scorers` score the draws by the other proposals, by number; a proposal without draws in
+        the pool needs no scorer. `log_base` is log q of proposal 0 if it is known; NaN entries
+        are computed.
         """
         columns = np.full((len(draws), self.log_q.shape[1]), np.nan)
         if log_base is not None:
@@ -129,7 +128,7 @@ class Pool:
             self.features[name] = np.concatenate([before, column])
 
     def forget(self, first: int, stop: int) -> None:
-        """Drop rounds `first` to `stop` - 1: as a whole, so that m stays right."""
+        """Drop rounds `first` to `stop` - 1; whole rounds, so that m stays correct."""
         kept = np.flatnonzero((self.rounds < first) | (self.rounds >= stop))
         self.items = self.items.take(kept)
         self.log_p, self.log_q = self.log_p[kept], self.log_q[kept]
@@ -138,7 +137,7 @@ class Pool:
         self.drawn[first:stop] = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its arrays by name."""
+        """Return the arrays of the pool by name."""
         return {
             "ids": self.items.ids,
             "offsets": self.items.offsets,
@@ -152,7 +151,7 @@ class Pool:
 
     @classmethod
     def from_dict(cls, arrays: Mapping[str, Any], tokenizer: Any) -> Pool:
-        """Make a pool of the arrays that `to_dict` gave."""
+        """Make a pool from the arrays of `to_dict`."""
         pool = cls(tokenizer)
         pool.items = Texts(arrays["ids"], arrays["offsets"], tokenizer)
         pool.log_p, pool.log_q = arrays["log_p"], arrays["log_q"]
@@ -162,10 +161,10 @@ class Pool:
 
 
 def thinned(draws: Draws, rng: np.random.Generator, least: int = 100) -> tuple[Draws, Array]:
-    """Return all draws with P(x) > 0 and as many of the others, and what each stands for.
+    """Return all draws with P(x) > 0 and as many of the others, and how many each stands for.
 
-    Of the k impossible ones j are kept at random, each standing for k/j: sums over them keep
-    their expectation. At least `least` are kept, where there are so many.
+    Of the k impossible draws, j random ones are kept, and each stands for k/j draws, so sums over
+    them keep their expectation. At least `least` are kept if there are that many.
 
     Examples
     --------

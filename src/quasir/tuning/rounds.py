@@ -1,4 +1,4 @@
-"""Rounds of draws: from which proposal, scored by the target, and into which pool they go."""
+"""Rounds of draws: drawn from the current proposal, scored by the target, and put into pools."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ __all__ = ["Rounds"]
 
 
 class Rounds:
-    """The draws of a run: the proposals they came from, those to train on, and those held out.
+    """The draws of a run, in one pool for training and one held out, and their proposals.
 
-    Proposal 0 is the base, proposal 1 the warm start where there is one, and after them come the
-    policy's own weights each time they became the proposal.
+    Proposal 0 is the base and proposal 1 the warm start, if there is one. The next ones are the
+    policies that became the proposal, in order.
 
     Parameters
     ----------
     target, base, policy
     warm_start : Proposal or None
     checkpoints : Checkpoints
-        Keeps the weights of the proposals.
+        Stores the weights of the proposals.
     seed : int
     hold_out : float
-        Share of the draws of every round that is never trained on.
+        Share of every round that is never trained on.
     memory : int
-        Draws to train on that are kept at most; old rounds are forgotten, the first never.
+        Maximum number of draws to train on; old rounds are forgotten, the first ones never.
     everywhere : bool
-        Whether the loss is infinite if a draw has P(x) = 0.
+        Whether the loss needs P(x) > 0 everywhere; then a draw with P(x) = 0 is an error.
     impossible : bool
-        Whether to train on draws with P(x) = 0 too.
+        Whether to keep draws with P(x) = 0 for training.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Rounds:
         target: Target,
         base: CausalLM,
         policy: Policy,
+        *,
         warm_start: Proposal | None,
         checkpoints: Checkpoints,
         seed: int,
@@ -80,12 +81,12 @@ class Rounds:
 
     @property
     def _on_base(self) -> bool:
-        """Whether the target's a(x) is proposal 0, so that its scores serve for both."""
+        """Whether the base of the target is proposal 0, so that one pass scores both."""
         return isinstance(self.target, Product) and self.target.base is self.base
 
     @property
     def log_z(self) -> float:
-        """The running estimate of log Z, from all draws that were held out."""
+        """The running estimate of log Z, from all held-out draws."""
         return log_partition(self.held_out)
 
     @property
@@ -99,13 +100,13 @@ class Rounds:
 
     @property
     def samples_per_second(self) -> float:
-        """Draws made and scored a second."""
+        """Draws made and scored per second."""
         return self.made / self.seconds if self.seconds else 0.0
 
     def take_first(self, draws: Draws) -> None:
-        """Take draws of the base that are at hand as a first round."""
+        """Use existing draws of the base as a first round."""
         if draws.items is None:
-            raise InputError("the pool has no items: the policy is trained on token ids.")
+            raise InputError("the pool has no items, but the policy is trained on their token ids.")
         items = Texts.of([text.token_ids for text in draws.items], self.base.tokenizer)
         known = draws.log_q
         if isinstance(self.target, Product) and self._on_base:
@@ -119,12 +120,12 @@ class Rounds:
         self.first = self.count
 
     def draw_first(self, n: int) -> None:
-        """Draw a round of n from the base, half of it from the warm start."""
+        """Draw a round of n from the base; if there is a warm start, half of it from there."""
         self._draw(n, range(self.proposals))
         self.first = self.count
 
     def draw(self, n: int) -> None:
-        """Draw a round of n from the proposal."""
+        """Draw a round of n from the current proposal."""
         self._draw(n, [self.current])
         self._forget()
 
@@ -174,7 +175,7 @@ class Rounds:
             pool.add(kept, len(part), stands_for, source, scorers, self.count, log_base)
 
     def adapt(self, weights: Weights) -> None:
-        """Make the policy at these weights the proposal of the rounds to come."""
+        """Make the policy with these weights the proposal of later rounds."""
         self.checkpoints.save_proposal(self.proposals, weights)
         self._at_hand = {k: v for k, v in self._at_hand.items() if k < 2}
         self.current = self.proposals
@@ -191,9 +192,9 @@ class Rounds:
         return proposal
 
     def _forget(self) -> None:
-        """Forget old rounds while more draws are kept than wanted, but not the last one.
+        """Forget old rounds while more draws are kept than `memory`, but never the last one.
 
-        The first ones are never forgotten: draws from the base see what a tuned proposal has lost.
+        The first rounds stay: draws from the base include texts that a tuned proposal has lost.
         """
         sizes = np.bincount(self.trained.rounds, minlength=self.count)
         stop = self.first
@@ -210,12 +211,12 @@ class Rounds:
             return
         what = "the warm start" if source == 1 else "the base"
         raise InputError(
-            f"{what} draws a {type(items).__name__} that are not texts of the base's tokenizer: "
-            "the policy is trained on token ids. Give a CausalLM of the same tokenizer."
+            f"{what} draws {type(items).__name__} items that are not of the base's tokenizer, but "
+            "the policy is trained on its token ids. Give a CausalLM of the same tokenizer."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that the next round depends on."""
+        """Return everything that the next round depends on."""
         return {
             "trained": self.trained.to_dict(),
             "held_out": self.held_out.to_dict(),
@@ -230,7 +231,7 @@ class Rounds:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_dict` gave."""
+        """Restore the state of `to_dict`."""
         self.trained = Pool.from_dict(state["trained"], self.base.tokenizer)
         self.held_out = Pool.from_dict(state["held_out"], self.base.tokenizer)
         counts = ("count", "drawn", "made", "possible", "proposals", "current", "first")

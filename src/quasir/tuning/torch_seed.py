@@ -1,4 +1,4 @@
-"""Seeding torch for a while, from a seed of `quasir.core.streams`."""
+"""Seeding torch temporarily, from a seed of `quasir.core.streams`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["seeded"]
 
 @contextmanager
 def seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch, which takes 63 bits, and leave its generators as they were."""
+    """Seed torch, which takes 63 bits, in a `with` block; restore its generators afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed % 2**63)

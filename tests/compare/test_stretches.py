@@ -5,7 +5,7 @@ import pytest
 
 import quasir as qr
 from quasir.compare.methods import DEMANDS, METHODS, Cost, waits
-from quasir.compare.stretches import FEWEST, FEWEST_RUNS, plan
+from quasir.compare.stretches import FEWEST, FEWEST_RUNS, stretches_for
 from tests.compare.pools import letters, places, poissons
 
 ALL = list(METHODS)
@@ -14,7 +14,9 @@ ALL = list(METHODS)
 @pytest.mark.parametrize("size", [200, 3000, 30_000, 300_000])
 def test_no_draw_is_used_twice(size):
     pool = letters(size)
-    for share in plan(pool, [Cost(10, 100), Cost(50, 100), Cost(2, 100)], ALL, n=200, runs=7):
+    for share in stretches_for(
+        pool, [Cost(10, 100), Cost(50, 100), Cost(2, 100)], ALL, n=200, runs=7
+    ):
         used = np.concatenate(places(share))
         assert len(np.unique(used)) == len(used) == share.runs * share.length
         assert used.max() < size
@@ -22,7 +24,7 @@ def test_no_draw_is_used_twice(size):
 
 def test_a_large_pool_gives_all_that_is_asked():
     pool = letters(40_000)
-    shares = plan(pool, [Cost(10, 50), Cost(20, 50)], ALL, n=100, runs=5)
+    shares = stretches_for(pool, [Cost(10, 50), Cost(20, 50)], ALL, n=100, runs=5)
     assert [(share.n, share.runs) for share in shares] == [(100, 5), (100, 5)]
     assert max(share.wanted for share in shares) <= 40_000
 
@@ -30,7 +32,7 @@ def test_a_large_pool_gives_all_that_is_asked():
 def test_every_rate_has_as_many_runs_as_the_whole_pool_gives():
     """N r/n of them, where every draw is possible and nothing is burnt in."""
     costs = [Cost(10, 0), Cost(20, 0), Cost(25, 0)]
-    shares = plan(poissons(20_000), costs, ["qrs"], n=100, runs=10)
+    shares = stretches_for(poissons(20_000), costs, ["qrs"], n=100, runs=10)
     assert [(share.n, share.runs, share.length) for share in shares] == [
         (100, 10, 1000),
         (100, 10, 2000),
@@ -42,7 +44,9 @@ def test_runs_are_lowered_first_then_n_then_runs_again():
     pool = poissons(6000)
     seen = []
     for size in (6000, 3800, 2700, 2000, 900, 700, 600, 300, 130, 30):
-        (share,) = plan(pool.take(np.arange(size)), [Cost(10, 20)], ["qrs", "imh"], n=50, runs=8)
+        (share,) = stretches_for(
+            pool.take(np.arange(size)), [Cost(10, 20)], ["qrs", "imh"], n=50, runs=8
+        )
         seen.append((share.n, share.runs))
     # A chain has a start, 20 states before the first that counts, and 10 for each sample.
     assert seen == [
@@ -62,7 +66,7 @@ def test_runs_are_lowered_first_then_n_then_runs_again():
 
 
 def test_a_single_run_may_be_smaller_still():
-    (share,) = plan(poissons(60), [Cost(10, 20)], ["imh"], n=50, runs=8)
+    (share,) = stretches_for(poissons(60), [Cost(10, 20)], ["imh"], n=50, runs=8)
     assert (share.n, share.runs, share.length) == (3, 1, 60)
 
 
@@ -111,9 +115,9 @@ def test_random_walks_take_a_start_for_each_chain():
     cost = Cost(1000, 100, 3)
     assert DEMANDS["rwmh"].need(50, cost, possible) == waits(1, possible)
     assert DEMANDS["rwmh-reset"].need(50, cost, possible) == waits(50, possible)
-    (share,) = plan(pool, [cost], ["rwmh", "rwmh-reset"], n=50, runs=6)
+    (share,) = stretches_for(pool, [cost], ["rwmh", "rwmh-reset"], n=50, runs=6)
     assert (share.n, share.runs) == (50, 6)
-    (share,) = plan(pool, [cost], ["rwmh-reset"], n=800, runs=6)
+    (share,) = stretches_for(pool, [cost], ["rwmh-reset"], n=800, runs=6)
     fewest = min(int((pool.log_p[at] > -np.inf).sum()) for at in places(share))
     assert (share.n, share.runs, share.length) == (fewest, 5, 600)
 

@@ -1,6 +1,5 @@
 """Samples from a store that is read shard by shard are those of all its draws at once."""
 
-import json
 import tracemalloc
 
 import numpy as np
@@ -10,7 +9,6 @@ import quasir as qr
 from quasir.runs import sample_run, sample_stored
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
-from tests.cli.helpers import LETTERS, quasir
 
 BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "<script>": 0.05})
 FLAT = qr.Table({"a": 1, "b": 1, "c": 1, "<script>": 1})
@@ -122,29 +120,3 @@ def test_memory_is_that_of_a_shard(tmp_path):
         assert len(sampled.samples) == 100
     assert peaks[1] < 2 * peaks[0]
     assert peaks[1] < 3 * 8 * n / 2  # half of log_p, log_q and log_u
-
-
-def test_the_commands_stream_on_request(tmp_path):
-    (tmp_path / "letters.yaml").write_text(LETTERS)
-    quasir("draw", tmp_path / "letters.yaml", "--out", tmp_path / "run")
-    plain = json.loads(quasir("tradeoff", tmp_path / "run", "--json")[0])
-    out, err = quasir("tradeoff", tmp_path / "run", "--stream", "--json")
-    told = json.loads(out)
-    assert told["streamed"]
-    assert not plain["streamed"]
-    assert "betas are whole powers of e^" in err
-    assert (tmp_path / "run" / "draws" / "shard-00000.summary").exists()
-    whole = qr.tradeoff(qr.Draws.load(tmp_path / "run"), log_betas=told["columns"]["log_beta"])
-    for name in ("acceptance_rate", "tvd", "kl", "moment:vowel"):
-        np.testing.assert_allclose(
-            told["columns"][name], whole.columns()[name], rtol=1e-9, atol=1e-13, err_msg=name
-        )
-    one, _ = quasir("sample", tmp_path / "run", "-n", 200, "--beta", 0.5)
-    two, _ = quasir("sample", tmp_path / "run", "-n", 200, "--beta", 0.5, "--stream")
-    assert len(two.splitlines()) == 200
-    # Beta is the nearest edge, a millionth off where ratios are few: the same draws.
-    drawn = [[json.loads(line)["draw"] for line in lines.splitlines()] for lines in (one, two)]
-    assert drawn[0] == drawn[1]
-    more, err = quasir("sample", tmp_path / "run", "-n", 4200, "--beta", 0.5, "--stream")
-    assert len(more.splitlines()) == 4200
-    assert "drawing on" in err

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -15,9 +14,10 @@ from quasir.engines import Ray
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
 from tests.cli.helpers import quasir, start
-from tests.scale.faulty import Faulty
-from tests.scale.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
+from tests.engines.faulty import Faulty
+from tests.engines.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
 from tests.store.test_store import same
+from tests.waiting import wait_until
 
 __all__ = ["rare_shard", "whole"]
 
@@ -108,18 +108,21 @@ def test_a_machine_that_is_lost_loses_nothing(cluster, tmp_path):
     whole, store, told = create(tmp_path / "whole"), create(tmp_path / "run"), []
     n = 24 * 1024
     draw_into(whole, TARGET, PROPOSAL, n)
-    target = Faulty(str(tmp_path), seconds=0.8)
+    target = Faulty(str(tmp_path), hold_after=2)
 
     def take_away():
-        while len(Store.open(store.folder).shards) < 2:
-            time.sleep(0.05)
-        cluster.remove_node(node, allow_graceful=False)
+        try:
+            wait_until(lambda: len(Store.open(store.folder).shards) >= 2)
+            cluster.remove_node(node, allow_graceful=False)
+        finally:
+            (tmp_path / "go-on").touch()
 
     thread = threading.Thread(target=take_away)
     thread.start()
     engine = Ray(cluster.address, workers=6, tell=told.append)
     assert draw_into(store, target, PROPOSAL, n, engine=engine) == n
     thread.join()
+    cluster.wait_for_nodes(timeout=120)  # or Ray tells the driver of a later test, on its stdout
     assert any("a worker was lost" in sentence for sentence in told)
     assert hashes(store) == hashes(whole)
     left = {path.name for path in (tmp_path / "run" / "draws").glob("shard*")}
@@ -141,6 +144,11 @@ def slow(x):
 """
 
 
+def shards_in(run):
+    path = run / "manifest.json"
+    return len(json.loads(path.read_text())["shards"]) if path.exists() else 0
+
+
 @pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
     (tmp_path / "slow.py").write_text(CODE)
@@ -150,12 +158,7 @@ def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
     command = ("draw", tmp_path / "r.yaml", "--out", run, "--allow-code", "--engine", "ray")
     command = (*command, "--address", cluster.address, "--workers", 2)
     process = start(*command)
-    shards = 0
-    while shards < 2:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-        if (run / "manifest.json").exists():
-            shards = len(json.loads((run / "manifest.json").read_text())["shards"])
+    wait_until(lambda: shards_in(run) >= 2, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     there = Store.open(run)

@@ -30,6 +30,13 @@ def streamed(draws, parts, log_betas=None, fineness=None, merge=Summary.merged):
     return curve_of(merge(made).basis(draws.doubts), None, log_betas)
 
 
+def binned(draws, width):
+    """Return what evaluates draws by bins of a width, all of them summarised at once."""
+    fineness = -round(np.log2(width))
+    whole = Summary.of(draws.log_p, draws.log_q, draws.log_base, draws.features, fineness=fineness)
+    return Evaluator(whole.basis())
+
+
 def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
     """Assert that a streamed curve is that of the draws."""
     whole = qr.tradeoff(draws, log_betas=curve.log_betas)
@@ -71,6 +78,7 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
         assert part == pytest.approx(getattr(whole.tail, name), rel=1e-9, nan_ok=True), name
     assert curve.ess == pytest.approx(whole.ess, rel=1e-9)
     assert (curve.n, curve.n_possible) == (whole.n, whole.n_possible)
+    evaluator = binned(draws, curve.bin_width)
     for everything in (True, False):
         one, other = (c.proposal if everything else c.projection for c in (curve, whole))
         for name, moment in one.moments.items():
@@ -78,8 +86,8 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
                 wanted = getattr(other.moments[name], end)
                 assert getattr(moment, end) == pytest.approx(wanted, rel=1e-9, abs=1e-9), name
         assert one.kl.value == pytest.approx(other.kl.value, rel=1e-9, abs=1e-12 * scale)
-        below = np.array([curve._evaluator.ratios.level(0) - 1.0])
-        slack = curve._evaluator.points(below, everything=everything).tvd_slack[0]
+        below = np.array([evaluator.ratios.level(0) - 1.0])
+        slack = evaluator.points(below, everything=everything).tvd_slack[0]
         assert abs(one.tvd.value - other.tvd.value) <= slack * (1 + 1e-9) + rounding
         assert len(one.doubts) == len(other.doubts)
     return whole
@@ -129,7 +137,7 @@ def test_many_draws(sigma, parts):
 def test_bins_that_are_too_wide_are_found_out():
     """Eight times as wide, the bracket is past 0.1 % and still holds."""
     draws = random_draws(150_000, 1.5)
-    width = streamed(draws, 1)._evaluator.ratios.width
+    width = streamed(draws, 1).bin_width
     curve = streamed(draws, 1, fineness=-round(np.log2(width)) - 3)
     whole = same(curve, draws)
     above = curve.n_above > 0
@@ -187,7 +195,7 @@ def test_a_feature_that_looks_boolean_in_one_part():
 def test_wishes_are_met_at_the_nearest_edge():
     draws = random_draws(60_000, 1.0)
     curve, whole = streamed(draws, 3), qr.tradeoff(draws)
-    width = curve._evaluator.ratios.width
+    width = curve.bin_width
     for wish in ({"tvd": 0.05}, {"kl": 0.01}, {"tvd_bound": 0.2}):
         found, exact = curve.at(**wish).log_beta, whole.at(**wish).log_beta
         assert 0 <= found - exact <= width * 1.01

@@ -1,0 +1,152 @@
+"""Tuning a proposal towards a recipe's target, into the run that then draws from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quasir import recipes
+from quasir.core.files import write_text
+from quasir.core.progress import Quiet, Reporter
+from quasir.core.types import Proposal
+from quasir.errors import InputError, StoreError
+from quasir.proposals import Mixture
+from quasir.recipes import Recipe
+from quasir.recipes.building import build, resolve
+from quasir.recipes.paths import located, portable
+from quasir.recipes.schema import Source
+from quasir.runs.begun import keep_code, refuse_changes
+from quasir.store import MANIFEST, locked
+
+__all__ = ["tune_recipe"]
+
+TUNED = "proposal"
+"""The folder of the tuned proposal, inside the run's folder."""
+
+
+def tune_recipe(
+    recipe: str,
+    folder: Path,
+    *,
+    lora: int | None = None,
+    warm_start: str | None = None,
+    minutes: float | None = None,
+    steps: int = 6000,
+    draws: int = 8192,
+    loss: str = "kl",
+    tensorboard: bool = False,
+    allow_code: bool = False,
+    seed: int | None = None,
+    reporter: Reporter | None = None,
+) -> Path:
+    """Tune a proposal towards a recipe's target; return the folder of the tuned proposal.
+
+    The recipe that is written into the run draws from the tuned proposal and the base, half and
+    half. Lambda is fitted on the base first, for the tuning, and then on that mixture.
+
+    Parameters
+    ----------
+    recipe : str
+        A built-in recipe's name, a YAML file, or a run's folder.
+    folder : Path
+        Folder of the run.
+    lora, warm_start, minutes, steps, draws, loss, tensorboard
+        As in `quasir.tuning.DPG`.
+    allow_code : bool
+        Whether the recipe's own Python features may be run.
+    seed : int, optional
+        Instead of the recipe's.
+    reporter : Reporter, optional
+    """
+    from quasir import tuning
+    from quasir.text import CausalLM
+
+    reporter = reporter or Quiet()
+    with locked(folder):
+        source = recipes.find(recipe)
+        asked = located(recipes.read(source, seed=seed), source.parent)
+        _check(asked, folder, lora)
+        known = _with_known_lambda(asked, folder)
+        if _is_tuned(folder):
+            reporter.say(f"{folder} is tuned already: give another folder with --out to tune again")
+            return folder / TUNED
+        built = build(known, source.parent, allow_code)
+        if not isinstance(built.base, CausalLM):
+            raise InputError("only a causal language model can be tuned, and the base is none.")
+        if known.unfitted:
+            reporter.say(f"fitting lambda on {known.fit:,} draws of the base")
+        with reporter.stage("fitting") as report:
+            resolved, target = resolve(known, built, report)
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_code(resolved, source.parent, folder)
+        _write(resolved, folder)
+        tuned: Proposal = tuning.DPG(
+            target,
+            built.base,
+            loss=loss,
+            steps=steps,
+            lora=lora,
+            seed=resolved.seed,
+            out=folder / TUNED,
+            draws=draws,
+            warm_start=warm_start,
+            minutes=minutes,
+            tensorboard=tensorboard,
+        ).run()
+        if asked.unfitted:
+            reporter.say(f"fitting lambda again on {asked.fit:,} draws of the tuned proposal")
+        mixed = asked.model_copy(update={"proposal": _mixed_source(asked.base, lora)})
+        with reporter.stage("fitting") as report:
+            final, _ = resolve(mixed, built, report, Mixture([tuned, built.base], [0.5, 0.5]))
+        _write(final, folder)
+    return folder / TUNED
+
+
+def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
+    """Refuse, before any model loads, what cannot be tuned."""
+    if recipe.base.model is None or recipe.base.source is not None:
+        raise InputError("only a causal language model can be tuned, and the base is none.")
+    if (folder / MANIFEST).exists():
+        raise StoreError(
+            f"{folder} holds draws already, of another proposal: tune into another folder with "
+            "--out."
+        )
+    if lora is not None and recipe.base.adapter is not None:
+        raise InputError(
+            "the base has an adapter already, and cannot have a second one: leave --lora out to "
+            "tune all weights."
+        )
+
+
+def _mixed_source(base: Source, lora: int | None) -> Source:
+    """Return the tuned proposal and the base, half and half, as a recipe names them.
+
+    A tuned model alone forgets some texts that the target allows, and their ratios have no bound;
+    those of the mixture are at most twice the base's (Hesterberg 1995's defensive mixture).
+    """
+    kept = {"dtype", "prompt", "temperature"} | (set() if lora is None else {"model", "revision"})
+    placed = {"model": TUNED} if lora is None else {"adapter": TUNED}
+    tuned = Source.model_validate(base.model_dump(include=kept) | placed | {"weight": 0.5})
+    return Source(mixture=[tuned, base.model_copy(update={"weight": 0.5})])
+
+
+def _with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
+    """Return the recipe with the lambda of a begun run, so that the target stays the same."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return asked
+    before = located(recipes.read(path), folder)
+    refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
+    return asked.model_copy(update={"coefficients": before.coefficients})
+
+
+def _is_tuned(folder: Path) -> bool:
+    """Return whether the run's recipe draws from its own tuned proposal."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return False
+    parts = recipes.read(path).proposal.mixture or []
+    return any(TUNED in (part.model, part.adapter) for part in parts)
+
+
+def _write(recipe: Recipe, folder: Path) -> None:
+    write_text(folder / "recipe.yaml", recipes.dump(portable(recipe, folder)))

@@ -1,0 +1,94 @@
+"""A run is watched without being touched, and stopped when it is known well enough."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.runs.draw_shards import draw_into
+from quasir.runs.watcher import Precision, Watcher, speed_of
+from quasir.store import Shard, Store
+from tests.cli.helpers import files
+
+BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05})
+FLAT = qr.Table({"a": 1, "b": 1, "c": 1, "d": 1})
+
+
+def test_looks_add_up(tmp_path):
+    """Shard by shard, what is seen is the trade-off of the draws that are there."""
+    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
+    watcher = Watcher(tmp_path / "run")
+    assert watcher.look().draws == 0
+    assert watcher.look().curve is None
+    for n in (1000, 1024, 3000, 9000):
+        draw_into(store, BASE, FLAT, n)
+        before = files(tmp_path)
+        glance = watcher.look()
+        assert files(tmp_path) == before
+        assert glance.draws == n
+        whole = qr.tradeoff(qr.Draws.load(store), log_betas=glance.curve.log_betas)
+        np.testing.assert_allclose(glance.curve.tvd.value, whole.tvd.value, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(glance.curve.kl.se, whole.kl.se, rtol=1e-6, atol=1e-9)
+        assert glance.wanted is None  # there is no recipe
+    # A shard that is drawn again, with others, is looked at again.
+    store.forget([2])
+    assert watcher.look().draws == 2048
+    draw_into(store, BASE, FLAT, 9000)
+    assert watcher.look().draws == 9000
+
+
+def test_a_gap_is_not_looked_past(tmp_path):
+    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
+    draw_into(store, BASE, FLAT, 5120)
+    store.forget([1])
+    assert Watcher(tmp_path / "run").look().draws == 1024
+
+
+def test_the_speed_is_that_of_all_workers(tmp_path):
+    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
+    assert speed_of(store) is None
+    store.shards = {i: Shard(1024, "x", 2.0) for i in range(40)} | {0: Shard(1024, "x", 900.0)}
+    assert speed_of(store) == 512  # the first shards no longer count
+    store.change(workers=3)
+    assert speed_of(store) == 3 * 512
+
+
+def test_a_precision_is_read():
+    assert Precision.parse("tvd_se=0.005") == Precision("tvd", most=0.005)
+    assert Precision.parse("ess=1e3") == Precision("ess", least_ess=1000.0)
+    for wrong in ("tvd=0.1", "tvd_se=", "tvd_se=-1", "tvd_se=e", "ess=0", ""):
+        with pytest.raises(qr.InputError, match="no precision"):
+            Precision.parse(wrong)
+    cert = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0)).at(beta=1)
+    with pytest.raises(qr.InputError, match="no estimate 'size'"):
+        Precision.parse("size_se=1").reached(cert)
+    assert not Precision.parse("ess=1e9").reached(cert)
+    assert Precision.parse("ess=10").reached(cert)
+    assert Precision("tvd", most=cert.tvd.se * 1.01).reached(cert)
+    assert not Precision("tvd", most=cert.tvd.se * 0.99).reached(cert)
+    # Past every ratio the draws cannot tell, and then nothing is reached.
+    beyond = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0)).at(beta=100)
+    assert np.isnan(beyond.tvd.se)
+    assert not Precision("tvd", most=10.0).reached(beyond)
+
+
+class Staff:
+    """An engine of this process that says who draws each shard, and hears what is counted."""
+
+    def __init__(self, store, staff):
+        self.store, self.staff, self.counted = store, staff, []
+
+    def map(self, work, tasks, stop, here):
+        for task, (machine, process) in zip(tasks, self.staff, strict=True):
+            yield task, replace(here(task), machine=machine, process=process)
+            manifest = self.store.manifest
+            self.counted.append((manifest.workers, manifest.machines))
+
+
+def test_a_worker_that_has_stopped_is_not_counted(tmp_path):
+    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
+    staff = Staff(store, [("a", 1), *[("b", 2 + i % 2) for i in range(14)]])
+    draw_into(store, BASE, FLAT, 15 * store.shard_size, engine=staff)
+    assert staff.counted[:4] == [(1, 1), (2, 2), (3, 2), (3, 2)]
+    assert staff.counted[-1] == (2, 1)
