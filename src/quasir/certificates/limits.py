@@ -15,6 +15,9 @@ from quasir.estimation.estimate import Estimate
 
 __all__ = ["projection_of", "proposal_of"]
 
+FAR_BELOW = 50.0
+"""Nats below the smallest ratio: p_beta is constant there, and Z_beta/Z is 0 but for rounding."""
+
 
 def projection_of(evaluator: Evaluator) -> Certificate:
     """Return the certificate of q_proj; its acceptance rate is q(Supp P), `Z_{q_proj}`."""
@@ -28,7 +31,7 @@ def proposal_of(evaluator: Evaluator) -> Certificate:
 
 def _limit(evaluator: Evaluator, *, everything: bool) -> Certificate:
     """Evaluate at a beta below every ratio; Z_beta/beta, which has a limit, replaces Z_beta."""
-    below = np.array([evaluator.ratios.level(0) - 1.0 if evaluator.n_possible else 0.0])
+    below = np.array([evaluator.ratios.level(0) - FAR_BELOW if evaluator.n_possible else 0.0])
     points = evaluator.points(below, everything=everything)
     estimates, z = points.estimates, points.estimates["log_z_beta"]
     estimates["log_z_beta"] = Estimate(z.value - below, z.se, z.low - below, z.high - below)

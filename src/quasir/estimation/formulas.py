@@ -7,6 +7,7 @@ over N. The influence functions, all of mean zero, are
 ====================  ==========================================================
 Z_beta, relative      v - 1
 Z, relative           y - 1
+lost                  (Z_beta/Z) (y - v)
 bound B               y (1_H - B),                     H = {w > beta}
 TVD                   1_C (y - v) - p_C y + q_C v,     C = {y > v} = {w > beta Z/Z_beta}
 KL                    v + y (g - 1 - k),               g = max(0, log w/beta), k = E[y g]
@@ -138,6 +139,7 @@ def estimate(
     pairs = {
         "acceptance_rate": _acceptance_rate(t),
         "tvd": tvd,
+        "lost": _lost(t),
         "tvd_bound": _tvd_bound(t),
         "kl": _kl(t),
         "log_z": _log_z(t),
@@ -206,6 +208,18 @@ def _log_z(t: _Terms) -> Pair:
 def _log_z_beta(t: _Terms) -> Pair:
     """Eq. 6 (`eq:zeta_beta`): log Z_beta."""
     return t.log_z_beta + t.sums.log_max, _se(t.variance_v, t.sums.n)
+
+
+def _lost(t: _Terms) -> Pair:
+    """Return 1 - Z_beta/Z, the share of P's mass above beta q, and its standard error.
+
+    The paper does not have it. TVD(p, p_beta) <= lost <= 1 - p(A_beta): it is the tighter bound.
+    """
+    n, (h1, h2, *_) = t.sums.n, t.high_y
+    lost = (h1 - t.n_high * t.v_high * t.r) / n
+    on_high = h2 - 2 * t.v_high * h1 + t.n_high * t.v_high**2
+    variance = t.r**2 * (t.low_v2 * lost**2 + on_high) / n
+    return np.clip(lost, 0.0, 1.0), _se(variance, n)
 
 
 def _tvd_bound(t: _Terms) -> Pair:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from quasir.core.files import write_with
 from quasir.core.progress import Progress, Report, progress_of
+from quasir.errors import StoreError
 from quasir.estimation.bins import Bins
 from quasir.estimation.summary import Summary, kept
 from quasir.estimation.tail import tail_size
@@ -133,8 +134,8 @@ def shard_summary(
         columns["log_p"], columns["log_q"], columns.get("log_base"), features, largest
     )
     if keep:
-        # A read-only run can still be estimated.
-        with contextlib.suppress(PermissionError):
+        # A run that cannot be written can still be estimated.
+        with contextlib.suppress(StoreError):
             sha256 = store.shards[number].sha256
             _write(summary, summary_path(store, number), sha256, identity)
     return summary
