@@ -168,7 +168,7 @@ def shard_row():
             store.add(0, draws.rows)
 
         keeping = best(keep, 5)
-        assert write_shard(store.location, 0, draws.rows, 0) == store.shards[0].sha256
+        assert write_shard(store.location, 0, draws.rows, 0, store.origin) == store.shards[0].sha256
     return (
         "a shard of 4,096 texts: writing, hash and manifest, share of drawing",
         keeping / drawing,

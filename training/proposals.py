@@ -167,7 +167,7 @@ def main() -> None:
     drawn = base_draws(arguments.base_draws)
     if arguments.shipped:
         tuned = qr.text.CausalLM(MODEL, adapter=f"{MODEL}-{wish}", max_tokens=MAX_TOKENS)
-        coefficients = recipes.read(recipes.find(wish)).coefficients
+        coefficients = recipes.read(recipes.find(wish)).fitted
     else:
         tuned, coefficients = tune(base, drawn, arguments)
     target = target_of(base, wish, coefficients)

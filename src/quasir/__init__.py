@@ -16,7 +16,8 @@ from quasir import engines, features, metrics
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.tradeoff import Curve, tradeoff
-from quasir.constraints.constrain import Constrained, constrain
+from quasir.constraints.constrain import constrain
+from quasir.constraints.constrained import Constrained
 from quasir.core.progress import Reporter
 from quasir.core.types import Batch, Proposal, Scorer, Target
 from quasir.core.version import __version__

@@ -1,8 +1,13 @@
 """Running the command as a user does."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import warnings
+
+from quasir.cli.main import main
 
 POISSONS = """\
 about: A small one.
@@ -53,3 +58,20 @@ def quasir(*arguments, code=0, cwd=None, **options):
     out, err = process.communicate(timeout=600)
     assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
     return out, err
+
+
+def inside(*arguments):
+    """Run `quasir ARGUMENTS` in this process; return the exit code, stdout and stderr."""
+    out, err, shown = io.StringIO(), io.StringIO(), warnings.showwarning
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code, out.getvalue(), err.getvalue()
+    finally:
+        warnings.showwarning = shown
+    raise AssertionError("the command did not end with an exit code")

@@ -37,8 +37,8 @@ def test_run_to_its_end(name, tmp_path):
     for feature in resolved.pointwise:
         assert all(line["features"][feature] for line in lines)
     # Every wish that holds in the mean has a lambda that raises it, as the base has less.
-    assert all(value > 0 for value in resolved.coefficients.values())
-    assert set(resolved.coefficients) == set(recipe.get("want", {})) - set(resolved.pointwise)
+    assert all(value > 0 for value in resolved.fitted.values())
+    assert set(resolved.fitted) == set(recipe.get("want", {})) - set(resolved.pointwise)
     draws = qr.Draws.load(run)
     if "model" in recipes.read(recipes.BUILT_IN[name]).base.given(("model",)):
         text = draws.items[0]

@@ -33,6 +33,8 @@ def test_a_run_is_a_folder(letters):
         "recipe.yaml",
         "manifest.json",
         "draws/shard-00000.parquet",
+        "fit/manifest.json",
+        "fit/draws/shard-00000.parquet",
         "tradeoff.csv",
         "certificate.json",
         "samples.jsonl",
@@ -44,9 +46,9 @@ def test_a_run_is_a_folder(letters):
         "report.html",
     }
     recipe = recipes.read(letters / "recipe.yaml")
-    assert set(recipe.coefficients) == {"vowel"}
+    assert set(recipe.fitted) == {"vowel"}
     # Of what is left without y, a vowel has 0.25: half of them needs odds of 3.
-    assert recipe.coefficients["vowel"] == pytest.approx(math.log(3), abs=0.2)
+    assert recipe.fitted["vowel"] == pytest.approx(math.log(3), abs=0.2)
     manifest = json.loads((letters / "manifest.json").read_text())
     assert manifest["seed"] == 0
     assert manifest["quasir"] == qr.__version__
@@ -58,7 +60,7 @@ def test_the_stored_draws_are_those_of_python(letters):
     recipe = recipes.read(letters / "recipe.yaml")
     base = qr.Table(recipe.base.table)
     vowel, y = qr.features.regex("^[ae]$", name="vowel"), qr.features.contains("y", name="y")
-    target = (base * ~y * qr.tilt(vowel, recipe.coefficients["vowel"])).watch(y)
+    target = (base * ~y * qr.tilt(vowel, recipe.fitted["vowel"])).watch(y)
     again = qr.draw(target, qr.Table(recipe.proposal.table), 4000, seed=0)
     np.testing.assert_allclose(draws.log_p, again.log_p, rtol=1e-12)
     np.testing.assert_array_equal(draws.log_q, again.log_q)
@@ -115,7 +117,7 @@ def test_sampling_draws_on_into_the_store(tmp_path):
     assert abs(told["checks"][0]["z"]) < 4
     recipe = recipes.read(tmp_path / "run" / "recipe.yaml")
     p = {
-        x: 0 if x == "y" else a * np.exp(recipe.coefficients["vowel"] * (x in "ae"))
+        x: 0 if x == "y" else a * np.exp(recipe.fitted["vowel"] * (x in "ae"))
         for x, a in recipe.base.table.items()
     }
     q = recipe.proposal.table
@@ -140,7 +142,7 @@ def test_a_budget_of_draws(tmp_path):
 def test_a_wish_out_of_reach_is_an_error_with_what_can_be_had(letters):
     _, err = quasir("sample", letters, "--acceptance-rate", 0.99, code=1)
     assert "cannot be met" in err
-    _, err = quasir("sample", letters, "--tvd", 0.1, "--kl", 1, code=1)
+    _, err = quasir("sample", letters, "--tvd", 0.1, "--kl", 1, code=2)
     assert "one wish" in err
 
 
@@ -259,7 +261,7 @@ def test_recipes_are_listed_and_shown():
 
 
 def test_the_seed_of_a_run_is_its_own(letters):
-    _, err = quasir("tradeoff", letters, "--seed", 9, code=1)
+    _, err = quasir("tradeoff", letters, "--seed", 9, code=2)
     assert "drawn with seed 0" in err
     quasir("tradeoff", letters, "--seed", 0)
 
@@ -275,9 +277,9 @@ def test_draws_saved_from_python(tmp_path):
     assert len(out.splitlines()) == 10
     _, err = quasir("sample", tmp_path / "run", "-n", 5000, "--beta", 1, code=1)
     assert "no recipe to draw on with" in err
-    _, err = quasir("sample", tmp_path / "run", code=1)
+    _, err = quasir("sample", tmp_path / "run", code=2)
     assert "no recipe to choose beta by" in err
-    _, err = quasir("report", tmp_path / "run", code=1)
+    _, err = quasir("report", tmp_path / "run", code=2)
     assert "no recipe.yaml" in err
-    _, err = quasir("tradeoff", tmp_path / "nowhere", code=1)
+    _, err = quasir("tradeoff", tmp_path / "nowhere", code=2)
     assert "is no run" in err

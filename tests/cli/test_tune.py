@@ -61,7 +61,7 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
     quasir("draw", moved)
     tuned = qr.tradeoff(qr.Draws.load(moved)).proposal.kl
     base = qr.text.CausalLM(str(folder / "tiny"), max_tokens=5)
-    vowel = recipes.read(moved / "recipe.yaml").coefficients["vowel"]
+    vowel = recipes.read(moved / "recipe.yaml").fitted["vowel"]
     target = base * qr.features.regex("^c") * qr.tilt(qr.features.contains("a"), vowel)
     plain = qr.tradeoff(qr.draw(target, base, 4096, seed=0)).proposal.kl
     assert plain.value - tuned.value > 4 * (plain.se + tuned.se)
@@ -80,6 +80,6 @@ def test_an_adapter_is_put_on_the_base(folder, tmp_path):
 
 def test_only_a_language_model_is_tuned(tmp_path):
     (tmp_path / "poissons.yaml").write_text(POISSONS)
-    _, err = quasir("tune", "poissons.yaml", cwd=tmp_path, code=1)
+    _, err = quasir("tune", "poissons.yaml", cwd=tmp_path, code=2)
     assert "only a causal language model" in err
     assert not (tmp_path / "runs" / "poissons" / "recipe.yaml").exists()

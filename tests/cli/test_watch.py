@@ -34,7 +34,7 @@ def test_the_command_looks_once(tmp_path):
     assert reached(glance, [Precision.parse("ess=5")]) is not None
     assert reached(glance, [Precision.parse("ess=5"), Precision.parse("ess=1e9")]) is None
     assert reached(glance, []) is None
-    _, err = quasir("watch", tmp_path / "run", "--until", "nonsense", code=1)
+    _, err = quasir("watch", tmp_path / "run", "--until", "nonsense", code=2)
     assert "no precision" in err
 
 

@@ -87,7 +87,7 @@ def test_accepted_sets_are_nested(log_betas):
 
 def test_impossible_items_are_never_accepted():
     draws = qr.Draws.from_arrays(log_p=np.full(5000, -np.inf), log_q=np.zeros(5000))
-    assert len(draws.accepted(log_beta=-1e300)) == 0
+    assert len(draws.accepted(log_beta=-1e9)) == 0
     assert DrawStreams(0).log_u(0).max() <= 0
     assert np.isfinite(DrawStreams(0).log_u(0)).all()
 

@@ -145,7 +145,7 @@ def test_threads_change_no_draw():
 
 def test_wrong_numbers_are_refused():
     for options in ({"processes": 0}, {"threads": 0}):
-        with pytest.raises(qr.InputError, match="at least 1"):
+        with pytest.raises(qr.InputError, match="above 0"):
             Local(**options)
-    with pytest.raises(qr.InputError, match="at least 1"):
+    with pytest.raises(qr.InputError, match="above 0"):
         qr.engines.Ray(workers=0)

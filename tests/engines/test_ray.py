@@ -194,7 +194,7 @@ def test_no_cluster_answers(tmp_path):
 
 
 def test_options_that_do_not_go_together(tmp_path):
-    _, err = quasir("draw", "poissons", "--out", tmp_path / "run", "--address", "auto", code=1)
+    _, err = quasir("draw", "poissons", "--out", tmp_path / "run", "--address", "auto", code=2)
     assert "--engine ray" in err
 
 

@@ -146,10 +146,13 @@ def test_two_poissons_exactly(beta):
 
 def test_a_support_that_the_proposal_lacks_is_not_seen():
     """Footnote 3: TVD's limit is then 1 - p(Supp q), and draws from q cannot show it."""
-    target = qr.Table({"a": 0.5, "b": 0.3, "c": 0.2})
+    listed = qr.Table({"a": 0.5, "b": 0.3, "c": 0.2})
+    target = listed.log_score  # a plain function has no list of items
     proposal = qr.Table({"a": 0.5, "b": 0.5})
     cert = qr.tradeoff(qr.draw(target, proposal, 5000, seed=0)).at(beta=5)
     assert cert.tvd.value == 0
     assert cert.z.value == pytest.approx(0.8, abs=0.02)
     p_b = np.exp(qr.QRS(target, proposal, beta=5).log_prob(["a", "b", "c"]))
     assert np.abs(p_b - [0.5, 0.3, 0.2]).sum() / 2 == pytest.approx(0.2)
+    with pytest.raises(qr.InputError, match=r"1 of the 3 items .* which have 0\.2 of"):
+        qr.draw(listed, proposal, 5000, seed=0)

@@ -211,6 +211,7 @@ class Cut:
 
     def __init__(self, proposal, change):
         self.proposal, self.change = proposal, change
+        self.density = offered(proposal, "density")
 
     def sample(self, n, rng):
         return self.change(*self.proposal.sample(n, rng))

@@ -55,9 +55,9 @@ def data_of(html):
     return json.loads(data, parse_constant=refuse)
 
 
-def text_in(entry):
-    """Return the text of an entry of the page's data."""
-    return "".join(piece if isinstance(piece, str) else piece[0] for piece in entry["pieces"])
+def text_in(entry, part="pieces"):
+    """Return the text of an entry of the page's data: what is shown at once, or the `rest`."""
+    return "".join(piece if isinstance(piece, str) else piece[0] for piece in entry[part])
 
 
 def fired(entry):
@@ -97,11 +97,11 @@ def biographies(n, seed=0, hostile=False):
 FEATURES = [qr.features.science, qr.features.female]
 
 
-def page_of(draws, features=FEATURES, about=None, checks=(), curve=None, **wish):
+def page_of(draws, features=FEATURES, about=None, checks=(), curve=None, wished=(), **wish):
     """Return the page of some draws, by default at an acceptance rate of 0.1."""
     curve = curve or qr.tradeoff(draws)
     certificate = curve.at(**(wish or {"acceptance_rate": 0.1}))
-    return page(about or About("scientists"), curve, certificate, draws, features, checks)
+    return page(about or About("scientists"), curve, certificate, draws, features, checks, wished)
 
 
 def poisson_draws(n):

@@ -20,6 +20,7 @@ from tests.report.reading import HOSTILE, biographies, page_of, poisson_draws
 DRAWS = biographies(4000, hostile=True)
 CURVE = qr.tradeoff(DRAWS)
 CHOSEN = CURVE.at(acceptance_rate=0.1)
+SHOWN = CURVE.including(CHOSEN.log_beta)
 ABOUT = About(
     "scientists",
     ["Every text is about a scientist: science = 1 for every text.", "A sentence."],
@@ -121,7 +122,7 @@ def figure(browser, panel, line):
 
 def agrees(browser, level):
     """Check all that is shown at a level against the draws and the curve."""
-    log_beta = float(CURVE.log_betas[level])
+    log_beta = float(SHOWN.log_betas[level])
     accepted = DRAWS.accepted(log_beta=log_beta)
     here = state(browser)
     assert int(here["index"]) == level
@@ -156,7 +157,7 @@ def agrees(browser, level):
 
 def test_the_slider_by_keyboard(look, tmp_path):
     browser = look(scientists())
-    start = int(np.argmin(np.abs(CURVE.log_betas - CHOSEN.log_beta)))
+    start = SHOWN.log_betas.tolist().index(CHOSEN.log_beta)
     agrees(browser, start)
     # Reach it as a reader without a mouse would.
     for _ in range(20):
@@ -172,9 +173,9 @@ def test_the_slider_by_keyboard(look, tmp_path):
     agrees(browser, start - 2)
     before = set(range(len(DRAWS)))
     slider.send_keys(Keys.HOME)
-    for level in (0, 20, 40, 199):
+    for level in (0, 20, 40, 200):
         now = int(state(browser)["index"])
-        if level == 199:
+        if level == 200:
             slider.send_keys(Keys.END)
         else:
             slider.send_keys(*([Keys.ARROW_RIGHT] * (level - now)))
@@ -360,3 +361,40 @@ def test_a_page_of_integers(look):
     log_beta = float(state(browser)["logBeta"])
     first = draws.accepted(log_beta=log_beta)[:20].tolist()
     assert listed(browser, "survives") == [(i, str(draws.items[i])) for i in first]
+
+
+def test_the_rest_of_a_long_text_is_a_click_away(look):
+    texts = ["she said so. " * 800, "short"]
+    draws = qr.Draws.from_arrays(np.zeros(2), np.zeros(2), texts)
+    browser = look(page_of(draws, [qr.features.female], beta=0.5), width=380)
+    (folded,) = browser.find_elements(By.CSS_SELECTOR, "#texts details")
+    rest = folded.find_element(By.CSS_SELECTOR, ".text")
+    assert not rest.is_displayed()
+    summary = folded.find_element(By.TAG_NAME, "summary")
+    assert summary.text == "9,800 more characters"
+    summary.click()
+    assert rest.is_displayed()
+    whole = browser.execute_script(
+        "return [...document.querySelectorAll('#texts li:first-child .text')]"
+        ".map(p => p.textContent).join('')"
+    )
+    assert whole.replace(" …", "") == texts[0]
+
+
+def test_z_stays_in_one_line_on_a_phone(look):
+    check = Check(
+        name="a feature with a long name",
+        observed=0.51,
+        observed_se=0.01,
+        predicted=0.5,
+        predicted_se=0.01,
+        z=-3.4e-5,
+    )
+    browser = look(scientists(checks=[check]), width=380)
+    z = browser.find_element(By.CSS_SELECTOR, "#checks td:last-child")
+    lines = browser.execute_script(
+        "const range = document.createRange(); range.selectNodeContents(arguments[0]);"
+        "return new Set([...range.getClientRects()].map(r => Math.round(r.top))).size",
+        z,
+    )
+    assert lines == 1

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.certificates.check import Check
+from quasir.certificates.wished import Wished, wished_of
 from quasir.estimation.estimate import Estimate
 from quasir.report.highlights import pieces
 from quasir.report.page import About
 from quasir.report.page_data import as_json
 from quasir.report.phrases import MINUS, TIMES, beta_text, number_text, phrase, rate_phrase
-from quasir.report.shown_texts import MOST_CHARACTERS, first_accepted
+from quasir.report.shown_texts import BEGINNING, FOLDED, MOST_CHARACTERS, first_accepted
+from quasir.report.wish_sentences import sentences
 from tests.report.reading import (
     FEATURES,
     HOSTILE,
@@ -29,6 +31,9 @@ from tests.report.reading import (
 
 DRAWS = biographies(4000)
 CURVE = qr.tradeoff(DRAWS)
+CHOSEN = CURVE.at(acceptance_rate=0.1)
+SHOWN = CURVE.including(CHOSEN.log_beta)
+"""The curve of the page: the chosen beta is one of its levels."""
 
 
 def lines(data):
@@ -37,7 +42,8 @@ def lines(data):
 
 def test_the_shown_texts_are_the_first_accepted_at_every_beta():
     data = data_of(page_of(DRAWS))
-    assert data["log_beta"] == CURVE.log_betas.tolist()
+    assert data["log_beta"] == SHOWN.log_betas.tolist()
+    assert set(CURVE.log_betas) < set(SHOWN.log_betas)
     before = set(range(len(DRAWS)))
     for level, log_beta in enumerate(data["log_beta"]):
         accepted = DRAWS.accepted(log_beta=log_beta).tolist()
@@ -54,7 +60,7 @@ def test_the_shown_texts_are_the_first_accepted_at_every_beta():
 def test_a_draw_whose_alpha_is_beta_has_fallen():
     tie = int(DRAWS.accepted(beta=1)[3])
     curve = qr.tradeoff(DRAWS, log_betas=[DRAWS.log_alpha[tie]])
-    data = data_of(page_of(DRAWS, curve=curve, beta=1))
+    data = data_of(page_of(DRAWS, curve=curve, log_beta=DRAWS.log_alpha[tie]))
     assert data["survivors"] == [int((DRAWS.log_alpha > DRAWS.log_alpha[tie]).sum())]
     assert tie not in [entry["draw"] for entry in data["texts"]]
 
@@ -62,12 +68,12 @@ def test_a_draw_whose_alpha_is_beta_has_fallen():
 def test_the_figures_are_those_of_the_curve():
     data = data_of(page_of(DRAWS))
     for name, part in {
-        "TVD": CURVE.tvd,
-        "upper bound": CURVE.tvd_bound,
-        "KL": CURVE.kl,
-        "KL from the base": CURVE.kl_base,
-        "science": CURVE.moments["science"],
-        "female": CURVE.moments["female"],
+        "TVD": SHOWN.tvd,
+        "upper bound": SHOWN.tvd_bound,
+        "KL": SHOWN.kl,
+        "KL from the base": SHOWN.kl_base,
+        "science": SHOWN.moments["science"],
+        "female": SHOWN.moments["female"],
     }.items():
         line = lines(data)[name]
         for end in ("low", "high"):
@@ -76,8 +82,8 @@ def test_the_figures_are_those_of_the_curve():
         assert [v is not None for v in line["value"]] == known.tolist()
         shown = [v for v in line["value"] if v is not None]
         np.testing.assert_allclose(shown, part.value[known], rtol=1e-4)
-        assert line["main"] == [phrase(part[i]).main for i in range(len(CURVE))]
-    assert data["rate"] == CURVE.acceptance_rate.value.tolist()
+        assert line["main"] == [phrase(part[i]).main for i in range(len(SHOWN))]
+    assert data["rate"] == SHOWN.acceptance_rate.value.tolist()
 
 
 def test_the_starting_points():
@@ -90,17 +96,29 @@ def test_the_starting_points():
     assert q["value"] > q_proj["value"] > 0
 
 
-@pytest.mark.parametrize("place", [0, 57, 199])
-def test_the_page_opens_at_the_level_closest_to_the_chosen_beta(place):
+@pytest.mark.parametrize("place", [0, 57, 198])
+def test_the_page_opens_at_the_chosen_beta_itself(place):
     step = CURVE.log_betas[1] - CURVE.log_betas[0]
-    html = page_of(DRAWS, log_beta=CURVE.log_betas[place] + 0.4 * step)
-    assert data_of(html)["chosen"] == place
-    assert f'value="{place}"' in html
+    chosen = CURVE.at(log_beta=CURVE.log_betas[place] + 0.4 * step)
+    html = page_of(DRAWS, log_beta=chosen.log_beta)
+    data = data_of(html)
+    assert data["chosen"] == place + 1
+    assert data["log_beta"][place + 1] == chosen.log_beta
+    assert data["beta"][place + 1] == beta_text(chosen.log_beta)
+    assert lines(data)["TVD"]["main"][place + 1] == phrase(chosen.tvd).main
+    assert f'value="{place + 1}"' in html
+    assert len(data["log_beta"]) == len(CURVE) + 1
+
+
+def test_a_level_of_the_curve_is_not_there_twice():
+    data = data_of(page_of(DRAWS, log_beta=CURVE.log_betas[57]))
+    assert data["chosen"] == 57
+    assert len(data["log_beta"]) == len(CURVE)
 
 
 def test_levels_are_in_order_even_where_the_curve_is_not():
     curve = qr.tradeoff(DRAWS, betas=[5.0, 0.5, 50.0])
-    data = data_of(page_of(DRAWS, curve=curve, beta=4.0))
+    data = data_of(page_of(DRAWS, curve=curve, beta=5.0))
     np.testing.assert_allclose(np.exp(data["log_beta"]), [0.5, 5.0, 50.0])
     np.testing.assert_allclose(data["rate"], curve.acceptance_rate.value[[1, 0, 2]])
     np.testing.assert_allclose(
@@ -374,13 +392,35 @@ def test_a_hundred_thousand_draws_stay_below_two_megabytes():
     assert len(html.encode("utf-8")) < 2_000_000
 
 
-def test_a_very_long_text_is_cut_and_says_so():
-    text = "she " * 2000
-    draws = qr.Draws.from_arrays(np.zeros(2), np.zeros(2), [text, ""])
-    entry, empty = data_of(page_of(draws, [qr.features.female], beta=0.5))["texts"]
-    assert text_in(entry) == text[:MOST_CHARACTERS]
-    assert entry["more"] == len(text) - MOST_CHARACTERS
-    assert (text_in(empty), empty["more"]) == ("", 0)
+def test_a_long_text_is_folded_and_a_very_long_one_cut():
+    texts = ["she " * 200, "she " * 201, "she " * 2500, "she " * 20_000, ""]
+    draws = qr.Draws.from_arrays(np.zeros(5), np.zeros(5), texts)
+    whole, folded, ten, cut, empty = data_of(page_of(draws, [qr.features.female], beta=0.5))[
+        "texts"
+    ]
+    assert (text_in(whole), whole["rest"], whole["more"]) == (texts[0], [], 0)
+    for entry, text in ((folded, texts[1]), (ten, texts[2])):
+        assert len(text_in(entry)) == BEGINNING
+        assert text_in(entry) + text_in(entry, "rest") == text
+        assert entry["more"] == 0
+    # Words are coloured in the folded part too.
+    assert sum(not isinstance(piece, str) for piece in ten["rest"]) == 2500 - BEGINNING // 4
+    assert text_in(cut) + text_in(cut, "rest") == texts[3][:MOST_CHARACTERS]
+    assert cut["more"] == len(texts[3]) - MOST_CHARACTERS
+    assert (text_in(empty), empty["rest"], empty["more"]) == ("", [], 0)
+
+
+def test_many_long_texts_do_not_make_a_large_page():
+    n = 300
+    log_w = 2.5 * np.random.default_rng(0).normal(size=n)
+    draws = qr.Draws.from_arrays(log_w, np.zeros(n), ["she said so " * 1600] * n)
+    html = page_of(draws, [], acceptance_rate=0.1)
+    assert sum(len(text_in(entry, "rest")) for entry in data_of(html)["texts"]) == FOLDED
+    assert len(html) < 2_000_000
+    assert all(
+        len(text_in(e)) + len(text_in(e, "rest")) + e["more"] == 19_200
+        for e in data_of(html)["texts"]
+    )
 
 
 def test_draws_of_another_run_are_refused():
@@ -405,3 +445,26 @@ def test_numbers_in_words():
 def test_json_refuses_what_is_not_finite():
     with pytest.raises(ValueError, match="JSON compliant"):
         as_json([math.nan])
+
+
+def test_each_wish_says_what_was_wished_and_what_there_is():
+    wished = wished_of(CURVE, CHOSEN, {"female": 0.7, "science": 1.0}, ["female", "science"])
+    observed = Check(
+        name="female", observed=0.654, observed_se=0.01, predicted=0.66, predicted_se=0.01, z=-0.5
+    )
+    shown = Reader(page_of(DRAWS, checks=[observed], wished=wished)).shown
+    female = wished[0]
+    for number in (0.7, female.target.value, CHOSEN.tvd.value, female.at_beta.value, 0.654):
+        assert number_text(float(number)) in shown
+    assert shown.index("Wished: a mean of 0.700") < shown.index("The target has")
+    assert "by at most TVD" in shown
+    assert "wishes" not in Reader(page_of(DRAWS)).attribute("id")
+
+
+def test_a_wish_for_a_number_has_no_limit_by_tvd():
+    part = Estimate(12.0, 0.1, 11.8, 12.2)
+    (wished,) = [Wished(name="length", wish=12.0, target=part, at_beta=part, tvd=None)]
+    assert "does not bound" in " ".join(sentences(wished))
+    unseen = Estimate(0.0, math.nan, 0.0, 0.002)
+    at_most = Wished(name="f", wish=0.5, target=part, at_beta=part, tvd=unseen)
+    assert "which is below 0.00200" in " ".join(sentences(at_most))

@@ -31,7 +31,7 @@ def test_a_run_has_all_that_comes_of_it(run):
     assert len(run.samples) == 50
     assert run.certificate.tvd.value == pytest.approx(0.01, abs=1e-6)
     assert {check.name for check in run.checks} == {"bee", "long"}
-    assert run.recipe.coefficients["bee"] > 0
+    assert run.recipe.fitted["bee"] > 0
     accepted = run.draws.accepted(log_beta=run.certificate.log_beta)[:50]
     assert list(run.samples.items) == [run.draws.items[i] for i in accepted]
     assert run.report.is_file()

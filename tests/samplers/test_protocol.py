@@ -14,7 +14,7 @@ from tests.sequences import TableEditor, every_sequence, table_of, weights_of
 EARLY = qr.Feature("early", lambda x: x in "ab")
 TARGET = qr.Table({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}) * qr.tilt(EARLY, 0.5)
 PROPOSAL = qr.Table(dict.fromkeys("abcde", 0.2))  # "e" is impossible
-NOTHING = qr.Table({"z": 1.0})  # no draw of the proposal is possible
+NOTHING = qr.Table({"z": 1.0}).log_score  # no draw of the proposal is possible
 SEQUENCES = every_sequence(3, 0, 3)
 TWOS = qr.Feature("twos", lambda x: x.count(2))
 SPINS = Ising(grid(2, 3, 0.4), 0.1)

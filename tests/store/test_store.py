@@ -204,7 +204,7 @@ def test_doubts_are_kept(tmp_path):
     class Cut(qr.Table):
         truncates = True
 
-    draws = qr.draw(LETTERS, Cut({"a": 1, "b": 1}), 2000, seed=0)
+    draws = qr.draw(LETTERS.log_score, Cut({"a": 1, "b": 1}), 2000, seed=0)
     assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).doubts)
     assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).at(beta=1).doubts)
     draws.save(tmp_path / "run")

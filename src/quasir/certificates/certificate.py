@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quasir.core.arguments import exp_or_inf
+from quasir.core.arguments import exp_or_inf, number, show
 from quasir.core.formatting import level_text, tail_text
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
@@ -58,6 +58,18 @@ class Certificate:
     pareto_k: float
     doubts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not isinstance(self.estimates, Mapping):
+            raise InputError(
+                "a certificate is made by curve.at(...): it needs a name and a mapping of "
+                f"estimates, not {show(self.name)} and {show(self.estimates)}."
+            )
+        for key, part in self.estimates.items():
+            if not isinstance(part, Estimate) or (key not in QUANTITIES and type(key) is str):
+                raise InputError(f"{show(key)}: {show(part)} is not an estimate of a quantity.")
+        for name in ("log_beta", "ess", "pareto_k", "n"):
+            number(name, getattr(self, name), nan=True)
+
     def __getattr__(self, name: str) -> Any:
         if name not in QUANTITIES:
             raise AttributeError(f"a certificate has no {name!r}: it has {', '.join(QUANTITIES)}")
@@ -89,10 +101,10 @@ class Certificate:
     def estimate(self, name: str) -> Estimate:
         """Return an estimate by its name: a quantity, ``moment:FEATURE``, or a feature."""
         by_name = {str(key): part for key, part in self.estimates.items()}
-        found = by_name.get(name) or self.moments.get(name)
-        if found is None:
-            raise InputError(f"there is no estimate {name!r}: there are {', '.join(by_name)}.")
-        return found
+        known = {**self.moments, **by_name}
+        if not isinstance(name, str) or name not in known:
+            raise InputError(f"there is no estimate {show(name)}: there are {', '.join(by_name)}.")
+        return known[name]
 
     def with_doubts(self, *doubts: str) -> Certificate:
         """Return the same certificate with more doubts."""
@@ -128,6 +140,13 @@ class Certificate:
         level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
         tail = tail_text(self.pareto_k)
         return f"{self.name}{level}, from {self.n:,} draws (ESS {self.ess:,.0f}, {tail})"
+
+    def __repr__(self) -> str:
+        level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
+        known = [(n, self.estimates[n]) for n in ("acceptance_rate", "tvd") if n in self.estimates]
+        parts = [f"{QUANTITIES[name].column} {part.value:.4g}" for name, part in known]
+        parts += [f"{len(self.doubts)} doubt{'s' * (len(self.doubts) > 1)}"] * bool(self.doubts)
+        return f"<Certificate of {self.name}{level}: {', '.join(parts)}>"
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {title_of(key):<19} {part}" for key, part in self.rows())]

@@ -6,6 +6,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from quasir.core.arguments import number, show
+from quasir.errors import InputError
+
 __all__ = ["MAX_Z", "Check"]
 
 MAX_Z = 4.0
@@ -31,6 +34,12 @@ class Check:
     predicted: float
     predicted_se: float
     z: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"the name of a check is {show(self.name)}, but must be a string.")
+        for name in ("observed", "observed_se", "predicted", "predicted_se", "z"):
+            number(f"the {name} of a check", getattr(self, name), nan=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""

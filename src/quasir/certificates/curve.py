@@ -21,7 +21,7 @@ from quasir.certificates.search import (
     what_it_takes,
 )
 from quasir.certificates.table import curve_html, curve_text
-from quasir.core.arguments import as_log_beta, as_rate, number
+from quasir.core.arguments import LARGEST, as_log_beta, as_rate, number, show
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
@@ -58,6 +58,9 @@ class Curve:
     """
 
     def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
+        levels = isinstance(log_betas, np.ndarray) and log_betas.dtype == np.float64
+        if not isinstance(evaluator, Evaluator) or not levels or not _is_grid(log_betas):
+            raise InputError("a curve is made by qr.tradeoff(draws, betas): use that.")
         self._evaluator = evaluator
         self.log_betas = log_betas
         self._points = evaluator.points(log_betas)
@@ -138,6 +141,12 @@ class Curve:
 
     def __iter__(self) -> Iterator[Certificate]:
         return (self._evaluator.certificate(self._points, i) for i in range(len(self)))
+
+    def including(self, log_beta: float) -> Curve:
+        """Return this curve with one more level, in order; itself if the level is there."""
+        if not self.n_possible or log_beta in self.log_betas:
+            return self
+        return Curve(self._evaluator, np.union1d(self.log_betas, [log_beta]))
 
     def at(
         self,
@@ -264,8 +273,12 @@ class Curve:
         return curve_html(self)
 
 
+def _is_grid(log_betas: Array) -> bool:
+    return log_betas.ndim == 1 and len(log_betas) > 0 and bool((np.abs(log_betas) <= LARGEST).all())
+
+
 def _as_distance(name: str, wish: Any) -> float:
     wanted, quantity = number(name, wish), QUANTITIES[name]
     if not quantity.low <= wanted <= quantity.high:
-        raise InputError(f"{name} is {wish!r}, which is out of its range.")
+        raise InputError(f"{name} is {show(wish)}, which is out of its range.")
     return wanted

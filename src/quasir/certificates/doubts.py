@@ -17,6 +17,8 @@ MAX_PARETO_K = 0.7
 """Above this shape importance sampling converges too slowly (Vehtari et al. 2024)."""
 MIN_ACCEPTED = 100
 """With fewer accepted draws than this, the standard error of a share may be above 5 %."""
+TOO_RARE = 1e-6
+"""Below this many accepted draws, no number of further draws is worth naming."""
 MIN_ABOVE = 20
 """With fewer draws than this above beta, these few decide TVD, KL and the bound."""
 
@@ -77,10 +79,13 @@ def doubts_about(e: Evidence) -> list[str]:
             "proposal."
         )
     if e.accepted < MIN_ACCEPTED:
+        times = MIN_ACCEPTED / e.accepted if e.accepted > TOO_RARE else math.inf
+        more = (
+            f"Draw about {_factor(times)} times as many, or " if times < math.inf else "Instead, "
+        )
         doubts.append(
             f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = {beta}: the "
-            f"moments are those of few samples. Draw about {_factor(MIN_ACCEPTED / e.accepted)} "
-            "times as many, or choose a smaller beta."
+            f"moments are those of few samples. {more}choose a smaller beta."
         )
     return doubts
 

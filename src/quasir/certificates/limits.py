@@ -35,6 +35,10 @@ def _limit(evaluator: Evaluator, *, everything: bool) -> Certificate:
     points = evaluator.points(below, everything=everything)
     estimates, z = points.estimates, points.estimates["log_z_beta"]
     estimates["log_z_beta"] = Estimate(z.value - below, z.se, z.low - below, z.high - below)
+    kl = estimates["kl"]
+    # Where no two ratios differ, an item that was not drawn may have any ratio to a beta near 0.
+    unbounded = np.where(np.isnan(kl.se), np.inf, kl.high)
+    estimates["kl"] = Estimate(kl.value, kl.se, kl.low, unbounded)
     if everything:
         estimates["acceptance_rate"] = Estimate(*np.array([[1.0], [0.0], [1.0], [1.0]]))
         estimates.update(evaluator.basis.means_of_q())

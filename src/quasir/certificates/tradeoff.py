@@ -10,15 +10,18 @@ from numpy.typing import ArrayLike
 from quasir.certificates.curve import Curve
 from quasir.certificates.evaluator import Evaluator
 from quasir.certificates.search import largest_accepting
+from quasir.core.arguments import as_log_betas, check_bool
 from quasir.core.progress import Progress
 from quasir.core.types import Array
+from quasir.draws.base_check import BaseCheck, seen_by_base
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.estimation.columns import Basis, basis_of
+from quasir.estimation.summary import Summary
 from quasir.estimation.summary_cache import summarise
 from quasir.store import Store
 
-__all__ = ["Curve", "curve_of", "is_large", "tradeoff"]
+__all__ = ["Curve", "curve_of", "is_large", "summary_basis", "tradeoff"]
 
 POINTS = 200
 STREAMED = 20_000_000
@@ -31,7 +34,7 @@ def tradeoff(
     *,
     log_betas: ArrayLike | None = None,
     stream: bool | None = None,
-    progress: Progress = False,
+    progress: Progress = None,
 ) -> Curve:
     """Estimate everything the paper estimates, at every beta.
 
@@ -66,6 +69,8 @@ def tradeoff(
     >>> round(cert.tvd.value, 6)
     0.05
     """
+    if stream is not None:
+        check_bool("stream", stream)
     if not isinstance(draws, Draws):
         return _of_store(draws, betas, log_betas, stream, progress)
     if stream:
@@ -93,8 +98,15 @@ def _of_store(
         )
     if not (is_large(store) if stream is None else stream):
         return curve_of(basis_of(Draws.load(store, items=False)), betas, log_betas)
-    basis = summarise(store, progress=progress).basis(store.doubts, store.log_ceiling)
+    basis = summary_basis(store, summarise(store, progress=progress))
     return curve_of(basis, betas, log_betas)
+
+
+def summary_basis(store: Store, summary: Summary) -> Basis:
+    """Return the basis of a store's draws from their summary."""
+    check = BaseCheck.from_dict(store.manifest.base_check)
+    largest = float(summary.log_w[-1]) if len(summary.log_w) else -np.inf
+    return summary.basis(store.doubts + seen_by_base(check, largest), store.log_ceiling)
 
 
 def curve_of(
@@ -106,19 +118,8 @@ def curve_of(
 
 
 def _grid(evaluator: Evaluator, betas: ArrayLike | None, log_betas: ArrayLike | None) -> Array:
-    if betas is not None and log_betas is not None:
-        raise InputError("give betas or log_betas, not both.")
     if betas is not None or log_betas is not None:
-        name, given = ("betas", betas) if betas is not None else ("log_betas", log_betas)
-        levels = np.atleast_1d(np.asarray(given, dtype=np.float64)).ravel()
-        positive = betas is None or bool((levels > 0).all())
-        if not (len(levels) and np.isfinite(levels).all() and positive):
-            above = " and above 0" if betas is not None else ""
-            raise InputError(
-                f"{name} must be one or more numbers, all finite{above}. "
-                "Betas out of a float's range can be given as log_betas."
-            )
-        return evaluator.ratios.snap(levels if betas is None else np.log(levels))
+        return evaluator.ratios.snap(as_log_betas(betas, log_betas))
     return _default_levels(evaluator)
 
 

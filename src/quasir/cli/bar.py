@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -12,19 +13,29 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 __all__ = ["Bar", "Bars", "clock", "say"]
 
+KEPT = {
+    "fitting": "the finished shards of the fit are kept, and the same command goes on",
+    "drawing": "the finished shards are kept, and the same command goes on",
+    "drawing on": "the finished shards are kept, and the same command goes on",
+    "comparing": "the draws are kept, no table was written, and the same command compares again",
+    "summarising": "the draws are kept, and the same command reads them again",
+}
+"""Stage -> what is kept if it is stopped by hand."""
 EVERY = 5.0
 """Seconds between two lines where stderr is not a terminal."""
 
 
 def say(message: str) -> None:
-    """Print a message on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    """Print a message on stderr; where that is closed or full, the work goes on."""
+    with contextlib.suppress(OSError, ValueError):
+        print(message, file=sys.stderr, flush=True)
 
 
 class Bar:
     """A callable for `progress=`: shows the share done, the speed and the time left."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, kept: str | None = None) -> None:
+        self.kept = kept or KEPT.get(label, "nothing of it is kept")
         self.label, self.start, self.shown = label, time.monotonic(), 0.0
         self.bar: Progress | None = None
         if sys.stderr.isatty():
@@ -50,7 +61,7 @@ class Bar:
         if self.bar is not None:
             self.bar.stop()
         if kind is KeyboardInterrupt:
-            say("stopped: the draws are kept, and the same command goes on")
+            say(f"stopped while {self.label}: {self.kept}")
 
     def __call__(self, done: int, wanted: int, proposed: int) -> None:
         """Show that `done` of `wanted` are done."""
@@ -79,7 +90,16 @@ def clock(seconds: float) -> str:
 
 
 class Bars:
-    """A reporter that shows a bar for each stage."""
+    """A reporter that shows a bar for each stage.
+
+    Parameters
+    ----------
+    **kept : str
+        Stage -> what is kept if it is stopped by hand, where that is not as usual.
+    """
+
+    def __init__(self, **kept: str) -> None:
+        self.kept = kept
 
     def say(self, message: str) -> None:
         """Print a message on stderr."""
@@ -87,4 +107,4 @@ class Bars:
 
     def stage(self, label: str) -> Bar:
         """Return the bar of a stage."""
-        return Bar(label)
+        return Bar(label, self.kept.get(label))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import shutil
 from typing import Annotated
 
 import typer
 
 from quasir.cli.bar import Bars, say
+from quasir.cli.numbers import MOST_DRAWS, MOST_SAMPLES
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
 from quasir.compare import SAMPLERS
 from quasir.compare.compare_recipe import compare_recipe
 from quasir.compare.table import WIDTH, samplers_markdown
 from quasir.compare.writing import as_json
-from quasir.core.arguments import as_rate
 from quasir.errors import InputError
 
 __all__ = ["compare"]
@@ -26,10 +27,12 @@ def compare(
         str, typer.Option(help=f"Samplers, with commas: {', '.join(SAMPLERS)}.")
     ] = "qrs,imh,imh-reset",
     rates: Annotated[str, typer.Option(help="Samples per proposal, with commas.")] = "1e-1,1e-3",
-    n: Annotated[int, typer.Option("-n", min=1, help="Samples of a run.")] = 1000,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each sampler at each rate.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, max=MOST_SAMPLES, help="Samples of a run.")] = 1000,
+    runs: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Runs of each sampler at each rate.")
+    ] = 10,
     burn_in: Annotated[
-        int, typer.Option(min=0, help="Burn-in of chains that are not reset.")
+        int, typer.Option(min=0, max=MOST_SAMPLES, help="Burn-in of chains that are not reset.")
     ] = 1000,
     editor: Annotated[
         str | None,
@@ -42,6 +45,7 @@ def compare(
         int | None,
         typer.Option(
             min=1,
+            max=MOST_SAMPLES,
             help="Edits of each random walk at a rate, at most; its runs then have fewer samples.",
         ),
     ] = None,
@@ -92,9 +96,12 @@ def compare(
 
 def _rate(text: str) -> float:
     try:
-        return as_rate(float(text))
-    except ValueError as error:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 1 / MOST_DRAWS <= rate <= 1:
         raise InputError(
-            f"a rate is {text.strip()!r}, but must be a number above 0 and at most 1, as in "
-            "--rates 1e-1,1e-3."
-        ) from error
+            f"a rate is {text.strip()[:40]!r}, but must be a number above 0 and at most 1, as in "
+            f"--rates 1e-1,1e-3, and not below {1 / MOST_DRAWS:g}."
+        )
+    return rate

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from quasir.cli.bar import Bars, say
+from quasir.cli.numbers import finite
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
 from quasir.engines import Engine, Ray
 from quasir.errors import InputError
-from quasir.runs.pipeline import begin, draw_all, folder_of, local_engine
-from quasir.store import MANIFEST, locked
+from quasir.runs.holding import held
+from quasir.runs.pipeline import begin, draw_all, folder_of, local_engine, read_recipe
+from quasir.store import MANIFEST
 
 __all__ = ["draw"]
 
@@ -43,9 +45,13 @@ def draw(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes, or workers of Ray; by default, the fastest number."),
+        typer.Option(
+            min=1, max=10_000, help="Processes, or workers of Ray; by default, the fastest number."
+        ),
     ] = None,
-    gpus_per_worker: Annotated[float, typer.Option(min=0, help="GPUs for each worker of Ray.")] = 0,
+    gpus_per_worker: Annotated[
+        float, typer.Option(min=0, help="GPUs for each worker of Ray.", callback=finite)
+    ] = 0,
     shards_at: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +72,8 @@ def draw(
     folder = folder_of(recipe, out)
     if engine is EngineName.local and (address is not None or gpus_per_worker):
         raise InputError("--address and --gpus-per-worker need --engine ray.")
-    with locked(folder):
+    read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
+    with held(folder):
         begun = begin(
             recipe,
             folder,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from quasir.cli.bar import say
 from quasir.cli.compare import compare
+from quasir.cli.doctor import doctor
 from quasir.cli.draw import draw
+from quasir.cli.ending import EXIT_CODES, code_of, prepare_streams
 from quasir.cli.plan import plan
 from quasir.cli.recipes import recipes
 from quasir.cli.report import report
@@ -22,7 +25,7 @@ from quasir.cli.tune import tune
 from quasir.cli.watch import watch
 from quasir.core.malloc import keep_freed_memory
 from quasir.core.version import __version__
-from quasir.errors import QuasirError, QuasirWarning, RecipeError
+from quasir.errors import QuasirWarning
 
 __all__ = ["app", "main"]
 
@@ -33,9 +36,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Exit codes: 0 done; 1 an error; 2 a wrong command line or recipe; 130 stopped by hand.",
+    epilog=EXIT_CODES,
 )
-for command in (run, draw, watch, plan, tradeoff, sample, report, tune, compare, recipes):
+for command in (run, draw, watch, plan, tradeoff, sample, report, tune, compare, recipes, doctor):
     app.command()(command)
 
 
@@ -51,17 +54,15 @@ def version(
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the command that was given, and turn errors into messages and exit codes."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, by default that of the command line; end with a documented exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    prepare_streams()
     warnings.showwarning = _tell
     keep_freed_memory()
-    try:
-        app()
-    except QuasirError as error:
-        say(f"error: {error}")
-        sys.exit(2 if isinstance(error, RecipeError) else 1)
+    sys.exit(code_of(lambda: app(given), given))
 
 
 def _tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

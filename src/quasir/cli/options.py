@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from quasir.cli.numbers import MOST_DRAWS, finite, nameable, seed_in_range
+
 __all__ = [
     "AcceptanceRate",
     "AllowCode",
@@ -25,13 +27,21 @@ __all__ = [
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="Replaces the recipe's seed; a run keeps its own."),
+    typer.Option(
+        "--seed",
+        metavar="INTEGER",
+        help="Replaces the recipe's seed; a run keeps its own.",
+        callback=seed_in_range,
+    ),
 ]
 Draws = Annotated[
     int | None,
-    typer.Option("--draws", min=1, help="Draws in all; replaces the recipe's number."),
+    typer.Option(
+        "--draws", min=1, max=MOST_DRAWS, help="Draws in all; replaces the recipe's number."
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -41,7 +51,12 @@ AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Allow the recipe to run its own Python features.")
 ]
 RecipeName = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A built-in recipe, a YAML file, or a run's folder.")
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A built-in recipe, a YAML file, or a run's folder.",
+        callback=nameable,
+    ),
 ]
 Stream = Annotated[
     bool,
@@ -51,10 +66,16 @@ Stream = Annotated[
     ),
 ]
 Wish = float | None
-AcceptanceRate = Annotated[Wish, typer.Option(help="Share of proposals to accept.")]
-Tvd = Annotated[Wish, typer.Option(help="Total variation distance, at most.")]
-TvdBound = Annotated[Wish, typer.Option(help="Bound on the total variation distance, at most.")]
-Kl = Annotated[Wish, typer.Option(help="KL divergence in nats, at most.")]
-Beta = Annotated[Wish, typer.Option(help="The level beta itself.")]
-LogBeta = Annotated[Wish, typer.Option(help="The logarithm of beta.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+AcceptanceRate = Annotated[
+    Wish, typer.Option(help="Share of proposals to accept.", callback=finite)
+]
+Tvd = Annotated[Wish, typer.Option(help="Total variation distance, at most.", callback=finite)]
+TvdBound = Annotated[
+    Wish, typer.Option(help="Bound on the total variation distance, at most.", callback=finite)
+]
+Kl = Annotated[Wish, typer.Option(help="KL divergence in nats, at most.", callback=finite)]
+Beta = Annotated[Wish, typer.Option(help="The level beta itself.", callback=finite)]
+LogBeta = Annotated[Wish, typer.Option(help="The logarithm of beta.", callback=finite)]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=nameable)
+]

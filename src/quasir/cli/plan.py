@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from quasir.cli.numbers import above_0
 from quasir.cli.options import (
     AcceptanceRate,
     Beta,
@@ -31,7 +32,7 @@ __all__ = ["plan"]
 
 def plan(
     run: RunFolder,
-    se: Annotated[float, typer.Option(help="The standard error to reach.")],
+    se: Annotated[float, typer.Option(help="The standard error to reach.", callback=above_0)],
     acceptance_rate: AcceptanceRate = None,
     tvd: Tvd = None,
     tvd_bound: TvdBound = None,
@@ -44,8 +45,10 @@ def plan(
             help="The estimate with this error: tvd, kl, a feature, ...; by default the wish."
         ),
     ] = None,
-    machines: Annotated[int, typer.Option(min=1, help="Machines like this one.")] = 1,
-    hours: Annotated[float, typer.Option(help="Time limit, for the number of machines.")] = 24,
+    machines: Annotated[int, typer.Option(min=1, max=10**6, help="Machines like this one.")] = 1,
+    hours: Annotated[
+        float, typer.Option(help="Time limit, for the number of machines.", callback=above_0)
+    ] = 24,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
@@ -57,7 +60,7 @@ def plan(
     """
     store = Store.open(run)
     check_seed(store, seed)
-    wish = wish_of(
+    wish, _ = wish_of(
         run,
         acceptance_rate=acceptance_rate,
         tvd=tvd,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from quasir.cli.numbers import nameable
 from quasir.cli.options import Json, Seed
 from quasir.recipes import BUILT_IN, dump, find, read
 
@@ -18,7 +19,9 @@ def recipes(
         str | None,
         typer.Argument(metavar="[show]", help="`show` prints the YAML of a recipe."),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", callback=lambda name: name and nameable(name))
+    ] = None,
     json: Json = False,
     seed: Seed = None,
 ) -> None:

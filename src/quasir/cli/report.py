@@ -6,10 +6,10 @@ import json as jsonlib
 
 from quasir.cli.bar import Bars
 from quasir.cli.options import Json, RunFolder, Seed
-from quasir.cli.shared import existing
 from quasir.runs.begun import check_seed
+from quasir.runs.holding import held
 from quasir.runs.pipeline import finish
-from quasir.store import Store, locked
+from quasir.store import Store
 
 __all__ = ["report"]
 
@@ -21,8 +21,10 @@ def report(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
 
     Example: quasir report runs/scientists
     """
-    with locked(existing(run)):
-        check_seed(Store.open(run), seed)
+    store = Store.open(run)
+    check_seed(store, seed)
+    store.numbers()  # without draws there is nothing to report, and nothing to lock
+    with held(run):
         finish(run, Bars())
     path = run / "report.html"
     print(jsonlib.dumps({"report": str(path)}) if json else f"open {path} in a browser")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from quasir.cli.bar import Bars
 from quasir.cli.checks_table import show_checks
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
-from quasir.runs import pipeline
+from quasir.runs import Run, pipeline
+from quasir.runs.advice import command
 
 __all__ = ["run"]
 
@@ -31,12 +30,13 @@ def run(
         print((made.folder / "certificate.json").read_text(), end="")
     else:
         checks = show_checks(made.outcome.sampled)
-        print(f"{made.certificate}\n{checks}\n\n{_listing(made.folder)}")
+        print(f"{made.certificate}\n{checks}\n\n{_listing(made)}")
 
 
-def _listing(folder: Path) -> str:
+def _listing(made: Run) -> str:
     """Return where the results are."""
+    more = command("sample", made.folder, "-n", 1000, recipe=made.recipe)
     return (
-        f"open {folder / 'report.html'} in a browser\n"
-        f"samples: {folder / 'samples.jsonl'}; more: quasir sample {folder} -n 1000"
+        f"open {made.folder / 'report.html'} in a browser\n"
+        f"samples: {made.folder / 'samples.jsonl'}; more: {more}"
     )

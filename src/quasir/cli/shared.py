@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quasir import recipes
 from quasir.certificates.curve import Curve
 from quasir.certificates.tradeoff import tradeoff
 from quasir.cli.bar import Bar, say
+from quasir.core.arguments import as_log_beta, as_rate
 from quasir.errors import InputError
+from quasir.estimation.quantities import QUANTITIES
+from quasir.runs.integrity import read_checked
 from quasir.store import Store
 
-__all__ = ["existing", "streamed", "wish_of"]
+__all__ = ["check_wish", "streamed", "wish_of"]
 
 
-def existing(run: Path) -> Path:
-    """Return the folder of an existing run; checked here because a lock would make the folder."""
-    Store.open(run)
-    return run
-
-
-def wish_of(run: Path, **wishes: float | None) -> dict[str, float]:
-    """Return the wish that was given, or the recipe's."""
+def wish_of(run: Path, **wishes: float | None) -> tuple[dict[str, float], bool]:
+    """Return the wish that was given, or the recipe's, and whether it is the recipe's."""
     given = {name: wish for name, wish in wishes.items() if wish is not None}
     if len(given) > 1:
         raise InputError(f"give one wish, not {' and '.join(given)}.")
+    for name, wish in given.items():
+        check_wish(name, wish)
     if given:
-        return given
+        return given, False
     if not (run / "recipe.yaml").exists():
         raise InputError(f"{run} has no recipe to choose beta by: give one of {', '.join(wishes)}.")
-    return recipes.read(run / "recipe.yaml").choose.wish
+    return read_checked(run, Store.open(run)).choose.wish, True
+
+
+def check_wish(name: str, wish: float) -> None:
+    """Refuse a wish that no draws could meet, before any draw is read."""
+    if name in ("beta", "log_beta"):
+        as_log_beta(**{name: wish})
+    elif name == "acceptance_rate":
+        as_rate(wish)
+    elif not (quantity := QUANTITIES[name]).low <= wish <= quantity.high:
+        raise InputError(
+            f"{name} is {wish:g}, but must be from {quantity.low:g} to {quantity.high:g}."
+        )
 
 
 def streamed(store: Store, stream: bool) -> Curve:

@@ -9,6 +9,7 @@ from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
 from quasir.cli.options import Json, RunFolder, Seed, Stream
 from quasir.cli.shared import streamed
+from quasir.errors import StoreError
 from quasir.runs.begun import check_seed
 from quasir.runs.outputs import write_figure, write_tradeoff
 from quasir.store import Store
@@ -20,17 +21,20 @@ def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: S
     """Print the trade-off of a run.
 
     Uses the stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into the
-    run and, where the draws are streamed, a summary beside each shard.
+    run and, where the draws are streamed, a summary beside each shard. A run that cannot be written
+    is shown all the same.
 
     Example: quasir tradeoff runs/scientists
     """
     store = Store.open(run)
     check_seed(store, seed)
     curve = streamed(store, stream)
-    write_tradeoff(run, curve)
-    figure = write_figure(run, curve)
     print(jsonlib.dumps(as_json(curve)) if json else curve)
-    say(f"written: {run / 'tradeoff.csv'} and {figure}")
+    try:
+        write_tradeoff(run, curve)
+        say(f"written: {run / 'tradeoff.csv'} and {write_figure(run, curve)}")
+    except StoreError as error:
+        say(f"! {error}")
 
 
 def as_json(curve: Curve) -> dict[str, object]:

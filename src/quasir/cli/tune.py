@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from quasir import recipes
 from quasir.cli.bar import Bars
+from quasir.cli.numbers import MOST_SAMPLES, finite
 from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
-from quasir.runs.pipeline import folder_of
+from quasir.runs.advice import command
+from quasir.runs.pipeline import folder_of, read_recipe
 from quasir.runs.tune_recipe import tune_recipe
 
 __all__ = ["tune"]
@@ -19,16 +22,19 @@ def tune(
     recipe: RecipeName,
     out: Out = None,
     lora: Annotated[
-        int | None, typer.Option(min=1, help="Tune a LoRA adapter of this rank, not all weights.")
+        int | None,
+        typer.Option(min=1, max=100_000, help="Tune a LoRA adapter of this rank, not all weights."),
     ] = None,
     warm_start: Annotated[
         str | None, typer.Option(help="A prompt that meets a rare wish more often.")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so many minutes.")
+        float | None, typer.Option(min=0, help="Stop after so many minutes.", callback=finite)
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps, at most.")] = 6000,
-    draws: Annotated[int, typer.Option(min=1, help="Draws in each round.")] = 8192,
+    steps: Annotated[int, typer.Option(min=1, max=MOST_SAMPLES, help="Steps, at most.")] = 6000,
+    draws: Annotated[
+        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")
+    ] = 8192,
     loss: Annotated[str, typer.Option(help="kl, reverse_kl, tv or js.")] = "kl",
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
@@ -45,6 +51,7 @@ def tune(
     Example: quasir tune scientists --minutes 20 --out runs/tuned
     """
     folder = folder_of(recipe, out)
+    read_recipe(recipe, seed=seed)  # a wrong recipe leaves no folder behind
     tuned = tune_recipe(
         recipe,
         folder,
@@ -57,11 +64,12 @@ def tune(
         tensorboard=tensorboard,
         allow_code=allow_code,
         seed=seed,
-        reporter=Bars(),
+        reporter=Bars(fitting="nothing of the fit is kept, and the same command fits again"),
     )
     if json:
         lines = (tuned / "log.jsonl").read_text().splitlines()
         evaluations = [jsonlib.loads(line) for line in lines]
         print(jsonlib.dumps({"run": str(folder), "evaluations": evaluations}))
     else:
-        print(f"tuned proposal in {tuned}; quasir run {folder} draws from it")
+        made = recipes.read_run(folder)
+        print(f"tuned proposal in {tuned}; {command('run', folder, recipe=made)} draws from it")

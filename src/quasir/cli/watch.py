@@ -12,10 +12,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from quasir import recipes
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
+from quasir.cli.numbers import finite
 from quasir.cli.options import Json, RunFolder, Seed
 from quasir.errors import InputError
+from quasir.runs.advice import command
 from quasir.runs.begun import check_seed
 from quasir.runs.watcher import Glance, Precision, Watcher
 from quasir.store import Store
@@ -30,7 +33,9 @@ def watch(
         list[str] | None,
         typer.Option(help="Stop the run at this precision: tvd_se=0.005, ess=1000, ..."),
     ] = None,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
+    ] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
     json: Json = False,
     seed: Seed = None,
@@ -57,12 +62,12 @@ def watch(
             # Ask first whether the run has ended, so that its last shard is not missed.
             ended = holder_ended(run)
             glance = watcher.look()
+            why = reached(glance, wishes)
             if live is not None:
                 live.update(Text(as_text(glance)), refresh=True)
             elif glance.draws != shown:
                 shown = glance.draws
                 print(jsonlib.dumps(glance.to_dict()) if json else as_text(glance), flush=True)
-            why = reached(glance, wishes)
             if why is not None and not (ended or glance.complete or glance.stopped):
                 ask_to_stop(run, why)
             if once or why is not None or glance.complete or glance.stopped or ended:
@@ -95,7 +100,13 @@ def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bo
     elif glance.stopped:
         say(f"the run was stopped: {glance.stopped}")
     elif ended and not once:
-        say(f"no process draws any more: `quasir draw {run}` goes on")
+        say(f"no process draws any more: `{going_on(run)}` goes on")
+
+
+def going_on(run: Path) -> str:
+    """Return the command that goes on with a run."""
+    there = (run / "recipe.yaml").is_file()
+    return command("draw", run, recipe=recipes.read_run(run) if there else None)
 
 
 def as_text(glance: Glance) -> str:

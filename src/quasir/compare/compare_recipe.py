@@ -19,6 +19,7 @@ from quasir.errors import InputError
 from quasir.recipes.paths import located
 from quasir.recipes.schema import Recipe
 from quasir.runs.begun import BegunRun, check_seed, refuse_changes
+from quasir.runs.integrity import read_checked
 from quasir.runs.pipeline import begin, draw_all, folder_of
 from quasir.store import MANIFEST, Store, locked
 
@@ -138,9 +139,9 @@ def _recipe(recipe: str, folder: Path, draws: int | None, seed: int | None) -> R
     source = recipes.find(recipe)
     read = located(recipes.read(source, draws=draws, seed=seed), source.parent)
     if _is_run(folder):
-        before = located(recipes.read(folder / "recipe.yaml"), folder)
+        before = located(read_checked(folder, Store.open(folder)), folder)
         refuse_changes(before, read, folder)
-        read = read.model_copy(update={"coefficients": before.coefficients})
+        read = read.model_copy(update={"fitted": before.fitted})
     return read
 
 

@@ -9,94 +9,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.certificates.tradeoff import tradeoff
+from quasir.constraints.constrained import Constrained
 from quasir.constraints.dual import solve
 from quasir.constraints.feasibility import contradiction, must_be_enough, must_be_inside, must_fire
-from quasir.core.arguments import number
+from quasir.constraints.fitting_draws import ROUNDS, FittingDraws
+from quasir.core.arguments import check_count, number
 from quasir.core.progress import Progress
-from quasir.core.streams import Purpose, derived_seed, root_seed
 from quasir.core.types import Array, Proposal, Seed
-from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InfeasibleError, InputError
 from quasir.estimation.estimate import Z95, Estimate
-from quasir.targets.factors import Factor, Pointwise, Tilt
+from quasir.targets.factors import Pointwise, Tilt
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 
-__all__ = ["Constrained", "constrain"]
+__all__ = ["constrain"]
 
+PRECISE = 0.005
+"""A moment whose standard error is at most this share of its feature's range is known well enough.
 
-class Constrained(Product):
-    """A target made by `constrain`.
-
-    Attributes
-    ----------
-    wishes : dict
-        Feature name -> the wished moment.
-    coefficients : dict
-        Feature name -> the fitted lambda; a pointwise feature has none.
-    achieved : dict of Estimate
-        The moments of p. The value is the moment on the fitting draws; the standard error is the
-        uncertainty of the true moment of p, because those draws are finitely many.
-    ess : float
-        Effective number of draws that the coefficients were fitted on.
-    """
-
-    def __init__(
-        self,
-        base: Any,
-        factors: list[Factor],
-        watched: list[Feature],
-        wishes: dict[str, float],
-        achieved: dict[str, Estimate],
-        ess: float,
-    ) -> None:
-        super().__init__(base, factors, watched)
-        self.wishes, self.achieved, self.ess = wishes, achieved, ess
-        self.coefficients = {
-            factor.feature.name: factor.coefficient
-            for factor in factors
-            if isinstance(factor, Tilt) and factor.feature.name in wishes
-        }
-
-    def check(
-        self,
-        n: int = 100_000,
-        seed: Seed = None,
-        proposal: Proposal | None = None,
-        progress: Progress = False,
-    ) -> dict[str, Estimate]:
-        """Return the moments of p on fresh draws, from the base or a better proposal.
-
-        They are independent of the draws of `constrain`, and of those that `draw` and the samplers
-        make with the same seed.
-        """
-        own = derived_seed(root_seed(seed), Purpose.CHECK)
-        draws = draw(self, proposal or self.base, n, seed=own, progress=progress)
-        curve = tradeoff(draws)
-        # At the largest ratio no ratio is cut: p_beta is p, on these draws.
-        moments = curve.at(log_beta=float(draws.log_ratio.max())).moments
-        return {name: moments[name] for name in self.wishes}
-
-    def __str__(self) -> str:
-        lines = [f"{'feature':<24} {'wished':>8}  {'lambda':>9}  achieved"]
-        for name, wish in self.wishes.items():
-            coefficient = self.coefficients.get(name)
-            shown = "pointwise" if coefficient is None else f"{coefficient:.4f}"
-            lines.append(f"{name:<24} {wish:>8.4g}  {shown:>9}  {self.achieved[name]}")
-        return "\n".join([*lines, f"from an effective {self.ess:,.0f} draws"])
+A wish of 0.5 is then met to within 0.01, which a few thousand samples cannot tell from 0.5.
+"""
 
 
 def constrain(
     base: Any,
     wishes: Mapping[Feature, float],
-    n: int = 100_000,
+    n: int | None = None,
     seed: Seed = None,
     *,
     proposal: Proposal | None = None,
     draws: Draws | None = None,
-    progress: Progress = False,
+    progress: Progress = None,
 ) -> Constrained:
     """Return the target that has the wished moments and is closest to the base in KL.
 
@@ -111,8 +55,10 @@ def constrain(
         lambda is fitted so that the wishes are met together with them.
     wishes : mapping
         Feature -> the mean that it should have.
-    n, seed : int
-        Draws to fit on, from the base, or from `proposal`. They are independent of the draws that
+    n, seed : int, optional
+        Draws to fit on, from the base, or from `proposal`. By default as many as it takes until
+        the standard error of every achieved moment is at most 0.005 times the range of its
+        feature, but no more than 100,000. They are independent of the draws that
         `draw` makes with the same seed, so no draw is used both to fit and to certify.
     proposal : Proposal, optional
         Another model to draw from, weighted by a/q, if the base meets the wishes too rarely.
@@ -138,7 +84,30 @@ def constrain(
     wanted = _checked(wishes)
     given = base if isinstance(base, Product) else Product(base)
     _refuse_both(wanted, given)
-    draws, columns = _fitting_draws(given, wanted, n, seed, proposal, draws, progress)
+    if draws is not None and proposal is not None:
+        raise InputError("give draws or a proposal to draw from, not both.")
+    if draws is not None:
+        return _fitted(given, wanted, draws)
+    source = FittingDraws(given, list(wanted), proposal or given.base, seed, progress)
+    if n is not None:
+        check_count("n", n)
+        return _fitted(given, wanted, source.upto(n, n))
+    for size in ROUNDS:
+        try:
+            target = _fitted(given, wanted, source.upto(size, ROUNDS[-1]))
+        except InfeasibleError:
+            if size == ROUNDS[-1]:
+                raise
+        else:
+            if size == ROUNDS[-1] or target.precise:
+                source.finish()
+                return target
+    raise AssertionError
+
+
+def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Constrained:
+    """Return the target that meets the wishes, from draws at hand."""
+    columns = _columns(wanted, draws)
     log_weight = _log_weights(given, draws)
     pointwise = [
         feature for feature in wanted if _is_pointwise(columns[feature.name], wanted[feature])
@@ -174,6 +143,10 @@ def constrain(
         wishes={feature.name: wish for feature, wish in wanted.items()},
         achieved={feature.name: achieved[feature.name] for feature in wanted},
         ess=ess,
+        precise=all(
+            tilted_moments[feature.name].se <= PRECISE * np.ptp(columns[feature.name].astype(float))
+            for feature in tilted
+        ),
     )
 
 
@@ -252,23 +225,8 @@ def _refuse_both(wanted: dict[Feature, float], given: Product) -> None:
             )
 
 
-def _fitting_draws(
-    given: Product,
-    wanted: dict[Feature, float],
-    n: int,
-    seed: Seed,
-    proposal: Proposal | None,
-    draws: Draws | None,
-    progress: Progress,
-) -> tuple[Draws, dict[str, NDArray[Any]]]:
-    """Return draws, and a column for each feature."""
-    if draws is not None and proposal is not None:
-        raise InputError("give draws or a proposal to draw from, not both.")
-    if draws is None:
-        factors = [factor.feature for factor in given.factors]
-        watching = Product(given.base, watched=[*factors, *wanted])
-        own = derived_seed(root_seed(seed), Purpose.FIT)
-        draws = draw(watching, proposal or given.base, n, seed=own, progress=progress)
+def _columns(wanted: dict[Feature, float], draws: Draws) -> dict[str, NDArray[Any]]:
+    """Return a column for each feature."""
     columns: dict[str, NDArray[Any]] = {}
     for feature in wanted:
         if feature.name in draws.features:
@@ -279,7 +237,7 @@ def _fitting_draws(
             raise InputError(
                 f"the draws have neither items nor a column for feature {feature.name!r}."
             )
-    return draws, columns
+    return columns
 
 
 def _log_weights(given: Product, draws: Draws) -> Array:

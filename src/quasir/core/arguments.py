@@ -6,31 +6,158 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quasir.errors import InputError
+from quasir.core.formatting import shown
+from quasir.core.types import Array
+from quasir.errors import InputError, QuasirError
 
-__all__ = ["as_log_beta", "as_rate", "check_count", "check_optional_count", "exp_or_inf", "number"]
+__all__ = [
+    "LARGEST",
+    "MOST",
+    "as_log_beta",
+    "as_log_betas",
+    "as_rate",
+    "check_bool",
+    "check_callable",
+    "check_count",
+    "check_optional_count",
+    "check_request",
+    "exp_or_inf",
+    "is_iterable",
+    "number",
+    "reals",
+    "show",
+]
+
+MOST = 2**42
+"""Largest count: the random streams number 2**32 blocks of 2**10 draws."""
+MOST_AT_ALL = 2**63 - 1
+"""Largest budget or batch size: an int64, and ``sys.maxsize``."""
+LARGEST_LOG = 1e9
+"""Largest size of log beta: floats beyond it differ by more than 1e-7, and so do estimates."""
+LARGEST = 1e150
+"""Largest size of a number that is averaged: the square of a larger one may be infinite."""
 
 
-def number(name: str, value: Any) -> float:
-    """Return a number as a float; raise `InputError` for anything else, NaN included."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"{name} is {value!r}, but must be a number.")
-    if math.isnan(value):
+def show(value: Any, width: int = 80) -> str:
+    """Return a value as one line of text for a message, shortened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> show("a text"), show(np.eye(2))
+    ("'a text'", 'array([[1., 0.], [0., 1.]])')
+    """
+    if isinstance(value, np.ndarray):
+        return shown(" ".join(repr(value).split()), width + 2)[1:-1]
+    return shown(value, width)
+
+
+def number(name: str, value: Any, *, nan: bool = False) -> float:
+    """Return a number as a float; raise `InputError` for anything else, NaN included by default."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    real = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, bool) or not real:
+        raise InputError(f"{name} is {show(value)}, but must be a number.")
+    try:
+        with np.errstate(over="ignore"):
+            result = float(value)
+    except OverflowError:
+        result = math.inf
+    if math.isnan(result) and not nan:
         raise InputError(f"{name} is NaN, but must be a number.")
-    return float(value)
+    if math.isinf(result) and isinstance(value, int):
+        raise InputError(f"{name} is {show(value)}, which is outside a float's range.")
+    return result
 
 
-def check_count(name: str, n: Any) -> None:
-    """Raise `InputError` unless n is a whole number above 0."""
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n <= 0:
-        raise InputError(f"{name} is {n!r}, but must be a whole number above 0.")
+def reals(
+    name: str, values: Any, error: type[QuasirError] = InputError, *, ndim: int | None = None
+) -> NDArray[Any]:
+    """Return numbers as an array of booleans or float64.
+
+    Texts, complex numbers, other objects and masked entries raise the error: none is a number, and
+    some would become one in silence.
+
+    Examples
+    --------
+    >>> reals("values", [1, 2])
+    array([1., 2.])
+    >>> reals("values", ["1", "2"])
+    Traceback (most recent call last):
+    ...
+    quasir.errors.InputError: values are texts, not numbers.
+    """
+    if isinstance(values, np.ma.MaskedArray) or (
+        isinstance(values, (list, tuple)) and any(value is np.ma.masked for value in values)
+    ):
+        raise error(f"{name} are a masked array, but every entry must be a number: fill the gaps.")
+    try:
+        array = np.asarray(values)
+    except Exception as problem:
+        raise error(
+            f"{name} are a {type(values).__name__}, but must be numbers ({problem})."
+        ) from problem
+    if array.dtype.kind not in "biuf":
+        named = {"c": "complex", "U": "texts", "S": "bytes"}
+        what = named.get(array.dtype.kind) or show(values, 40)
+        raise error(f"{name} are {what}, not numbers.")
+    if ndim is not None and array.ndim != ndim:
+        raise error(f"{name} have shape {array.shape}, but must have {ndim} dimension(s).")
+    if array.dtype != bool:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64, copy=False)
+    return array
 
 
-def check_optional_count(name: str, n: Any) -> None:
+def check_count(name: str, n: Any, *, least: int = 1, most: int = MOST) -> int:
+    """Return a whole number above 0 as an int; raise `InputError` for anything else."""
+    whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
+    if not whole or n < least:
+        bound = "above 0" if least == 1 else f"of at least {least}"
+        raise InputError(f"{name} is {show(n)}, but must be a whole number {bound}.")
+    if n > most:
+        raise InputError(
+            f"{name} is {show(n)}, but must be at most {most:,}: more cannot be counted."
+        )
+    return int(n)
+
+
+def check_optional_count(name: str, n: Any, *, most: int = MOST_AT_ALL) -> int | None:
     """Refuse what is neither None nor a positive integer."""
-    if n is not None:
-        check_count(name, n)
+    return None if n is None else check_count(name, n, most=most)
+
+
+def check_request(n: Any, rng: Any) -> int:
+    """Refuse a request for draws without a number of them or without a generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(
+            f"rng is {show(rng)}, but must be a numpy Generator: np.random.default_rng(seed)."
+        )
+    return check_count("n", n, least=0)
+
+
+def is_iterable(value: Any) -> bool:
+    """Return whether a value can be gone through; a 0-d array only seems so."""
+    try:
+        iter(value)
+    except Exception:
+        return False
+    return True
+
+
+def check_bool(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} is {show(value)}, but must be True or False.")
+
+
+def check_callable(name: str, value: Any, what: str) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise InputError(f"{name} is {show(value)}, but must be {what}.")
 
 
 def as_rate(rate: Any) -> float:
@@ -38,7 +165,7 @@ def as_rate(rate: Any) -> float:
     value = number("acceptance_rate", rate)
     if not 0 < value <= 1:
         raise InputError(
-            f"acceptance_rate is {rate!r}, but must be above 0 and at most 1: "
+            f"acceptance_rate is {show(rate)}, but must be above 0 and at most 1: "
             "the share of proposals to keep."
         )
     return value
@@ -54,20 +181,42 @@ def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> flo
     """
     if (beta is None) == (log_beta is None):
         raise InputError(
-            f"beta={beta!r} and log_beta={log_beta!r} were given: give exactly one of them."
+            f"beta={show(beta)} and log_beta={show(log_beta)} were given: give exactly one of them."
         )
     if log_beta is not None:
         level = number("log_beta", log_beta)
-        if math.isinf(level):
-            raise InputError(f"log_beta is {log_beta!r}, but must be finite.")
+        if abs(level) > LARGEST_LOG:
+            raise InputError(
+                f"log_beta is {show(log_beta)}, but must be between {-LARGEST_LOG:g} and "
+                f"{LARGEST_LOG:g}: no ratio is larger."
+            )
         return level
     level = number("beta", beta)
     if level <= 0 or level == math.inf:
         raise InputError(
-            f"beta is {beta!r}, but must be above 0 and finite (Algorithm 1). "
+            f"beta is {show(beta)}, but must be above 0 and finite (Algorithm 1). "
             "If it is outside a float's range, give log_beta instead."
         )
     return math.log(level)
+
+
+def as_log_betas(betas: Any, log_betas: Any) -> Array:
+    """Return the levels of a curve, given betas or log betas, as log betas."""
+    if betas is not None and log_betas is not None:
+        raise InputError("give betas or log_betas, not both.")
+    name, given = ("betas", betas) if betas is not None else ("log_betas", log_betas)
+    levels = np.atleast_1d(reals(name, given)).ravel()
+    logs = levels.dtype != bool and len(levels) > 0
+    if logs and name == "betas":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            levels = np.log(levels)
+    if not logs or not (np.abs(levels) <= LARGEST_LOG).all():
+        above = ", all finite and above 0" if name == "betas" else f" of at most {LARGEST_LOG:g}"
+        raise InputError(
+            f"{name} must be one or more numbers{above}, not {show(given)}. "
+            "Betas out of a float's range can be given as log_betas."
+        )
+    return levels
 
 
 def exp_or_inf(x: float) -> float:

@@ -13,7 +13,17 @@ from typing import Any
 
 from quasir.errors import StoreError
 
-__all__ = ["hash_of", "write_bytes", "write_json", "write_text", "write_with"]
+__all__ = [
+    "FULL",
+    "hash_of",
+    "make_folder",
+    "shortened",
+    "unwritable",
+    "write_bytes",
+    "write_json",
+    "write_text",
+    "write_with",
+]
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers that mean "no room": the disk, the quota, or the largest size of a file."""
@@ -31,7 +41,8 @@ def write_with(
     Raises
     ------
     StoreError
-        If there is no room; `path` is then unchanged.
+        If it cannot be written: no room, no permission, a path that cannot be; `path` is then
+        unchanged.
     """
     temporary = path.with_name(f".{path.name}{tag}.partial")
     try:
@@ -43,15 +54,54 @@ def write_with(
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if error.errno in FULL:
-            raise StoreError(
-                f"{path} could not be written: {os.strerror(error.errno or 0)}. All files "
-                "written before are whole: make room, and give the same command again to continue."
-            ) from error
-        raise
+        raise unwritable(path, error) from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def unwritable(path: Path, error: OSError) -> StoreError:
+    """Return the error that says why a path cannot be written, and what to do.
+
+    Examples
+    --------
+    >>> print(unwritable(Path("runs/mine"), OSError(errno.EROFS, "")))
+    runs/mine could not be written: Read-only file system. Give a folder that can be written.
+    """
+    why = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in FULL:
+        todo = (
+            "All files written before are whole: make room, and give the same command again to "
+            "continue."
+        )
+    elif error.errno == errno.ENAMETOOLONG:
+        todo = "Give a shorter name."
+    elif isinstance(error, (NotADirectoryError, FileExistsError)):
+        todo = "A file is in the way: give another folder."
+    else:
+        todo = "Give a folder that can be written."
+    return StoreError(f"{shortened(path)} could not be written: {why}. {todo}")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are absent.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be made: a file is in the way, no permission, no room.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def shortened(path: str | Path, most: int = 200) -> str:
+    """Return a path as text, without its middle if it is long."""
+    text = str(path)
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -1,10 +1,44 @@
-"""Numbers as text, where a plain format is not enough."""
+"""Numbers and values as text, where a plain format is not enough."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-__all__ = ["level_text", "tail_text"]
+__all__ = ["escaped", "level_text", "shown", "tail_text"]
+
+
+def escaped(text: str, width: int = 80) -> str:
+    r"""Return text for a message: shortened, control and direction characters escaped, no quotes.
+
+    Examples
+    --------
+    >>> escaped("a\u202eb"), escaped("a" * 100, width=10)
+    ('a\\u202eb', 'aaaaaaa...')
+    """
+    cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: width + 1])
+    return cut if len(cut) <= width else cut[: width - 3] + "..."
+
+
+def shown(value: Any, width: int = 60) -> str:
+    r"""Return a value for a message: its repr, shortened, whatever it is.
+
+    Control and direction characters are escaped. A value that has no repr, such as an integer of
+    5,000 digits, is described.
+
+    Examples
+    --------
+    >>> shown("a\u202eb"), shown("a" * 100, width=10), shown(10**5000)
+    ("'a\\u202eb'", "'aaaaaa...", 'an integer of about 5001 digits')
+    """
+    if isinstance(value, int) and value.bit_length() > 4000:
+        return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    if isinstance(value, (str, bytes)):
+        value = value[: width + 1]
+    try:
+        return escaped(repr(value), width)
+    except Exception:  # a repr is the user's own code, or too deep
+        return f"a {type(value).__name__}"
 
 
 def level_text(log_x: float) -> str:

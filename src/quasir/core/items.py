@@ -7,7 +7,7 @@ Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
@@ -25,6 +25,7 @@ __all__ = [
     "Text",
     "TokenTexts",
     "as_items",
+    "check_items",
     "concatenate",
     "offsets_of",
     "ragged_take",
@@ -212,13 +213,18 @@ def as_items(items: Items) -> Items:
     >>> as_items(["a", "b"])
     <Strings of 2 items: 'a', 'b'>
     """
-    if isinstance(items, Column) or (isinstance(items, np.ndarray) and items.ndim > 0):
+    check_items(items)
+    if isinstance(items, (Column, np.ndarray)):
         return items
-    if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
-        raise InputError(
-            f"items are a {type(items).__name__}, but must be a sequence of items: "
-            "a numpy array, a list, or a column of quasir.core.items."
-        )
+    if not isinstance(items, (list, tuple, range)):
+        # A table of pandas has as many entries as columns, not as its length says.
+        listed = list(items)
+        if len(listed) != len(items):
+            raise InputError(
+                f"items are a {type(items).__name__} of length {len(items)} with {len(listed)} "
+                "entries: give its column of items."
+            )
+        items = listed
     if all(type(item) is str for item in items):
         return Strings.of(items)
     if all(isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items):
@@ -229,6 +235,18 @@ def as_items(items: Items) -> Items:
     for i, item in enumerate(items):
         objects[i] = item
     return objects
+
+
+def check_items(items: Items) -> None:
+    """Raise `InputError` unless this is a sequence of items; one text is not."""
+    wrong = isinstance(items, (str, bytes, bytearray, Mapping, Set, type))
+    if isinstance(items, np.ndarray):
+        wrong = items.ndim == 0 or isinstance(items, np.ma.MaskedArray)
+    if wrong or not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
+        raise InputError(
+            f"items are a {type(items).__name__}, but must be a sequence of items: "
+            "a numpy array, a list, or a column of quasir.core.items."
+        )
 
 
 def take(items: Items, indices: NDArray[Any]) -> Items:

@@ -8,6 +8,8 @@ from typing import Any
 __all__ = ["offered"]
 
 OPTIONAL: Mapping[str, Any] = {
+    # A target or a proposal
+    "density": None,  # bool: its scores are of a density, not of probabilities; None: unknown
     # A proposal
     "truncates": False,  # bool: it gives some items probability 0 (top-k, top-p)
     "prefix_stable": False,  # bool: the first k items of sample(n, rng) are sample(k, rng)

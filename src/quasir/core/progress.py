@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
+from quasir.errors import InputError
+
 __all__ = ["Lines", "Progress", "Quiet", "Report", "Reporter", "progress_of"]
 
 Report: TypeAlias = Callable[[int, int, int], object]
 """Called with (done, wanted, proposed)."""
-Progress: TypeAlias = bool | Report
+Progress: TypeAlias = bool | Report | None
+"""True shows a line on stderr, False nothing, None a line once the work takes seconds."""
+
+PATIENCE = 3.0
+"""Seconds of work after which a line is shown where nobody asked for one, or against it."""
 
 
 class Reporter(Protocol):
@@ -54,22 +60,29 @@ class Lines:
 
 def progress_of(progress: Progress, verb: str) -> Report:
     """Return a report: one that shows nothing, one that rewrites a line, or the user's own."""
-    if progress is True:
-        return _Line(verb)
-    if progress is False or progress is None:
+    if progress is True or progress is None:
+        return _Line(verb, 0.0 if progress else PATIENCE)
+    if progress is False:
         return lambda done, wanted, proposed: None
+    if not callable(progress):
+        raise InputError(
+            f"progress is a {type(progress).__name__}, but must be True, False, None or a callable "
+            "that takes (done, wanted, proposed)."
+        )
     return progress
 
 
 class _Line:
-    """Rewrites one line of stderr, at most ten times a second."""
+    """Rewrites one line of stderr, at most ten times a second, once `patience` seconds are over."""
 
-    def __init__(self, verb: str) -> None:
+    def __init__(self, verb: str, patience: float = 0.0) -> None:
         self.verb, self.start, self.shown = verb, time.perf_counter(), 0.0
+        self.patience = patience
 
     def __call__(self, done: int, wanted: int, proposed: int) -> None:
         now = time.perf_counter()
-        if done < wanted and now - self.shown < 0.1:
+        soon = now - self.shown < 0.1 and done < wanted
+        if soon or now - self.start < self.patience:
             return
         self.shown = now
         rate = f", rate {done / proposed:.3g}" if proposed != done else ""

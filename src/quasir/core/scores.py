@@ -6,71 +6,156 @@ from typing import Any
 
 import numpy as np
 
+from quasir.core.arguments import check_count, reals, show
 from quasir.core.items import as_items
+from quasir.core.optional import offered
 from quasir.core.types import Array, Batch, Items, Proposal, Scorer, Target
-from quasir.errors import InputError, ScoreError
+from quasir.errors import InputError, QuasirError, ScoreError
 
-__all__ = ["check_drawn", "check_log_scores", "name_of", "propose", "score", "show"]
+__all__ = [
+    "check_drawn",
+    "check_log_scores",
+    "check_pair",
+    "check_proposal",
+    "check_same_kind",
+    "check_target",
+    "log_prob_of",
+    "name_of",
+    "propose",
+    "score",
+    "show",
+]
+
+LARGEST_SCORE = 1e100
+"""Largest size of a log score: its square is then far from overflow."""
+SLACK, NETWORK_SLACK = 1e-6, 1e-3
+"""How far above 0 rounding may bring log q: in float64, and in a network's float32."""
+BARE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""Errors of a target or proposal that say nothing by themselves; others are passed on."""
 
 
 def name_of(scorer: Any) -> str:
     """Return the name of a target or a proposal for error messages."""
-    name = getattr(scorer, "__name__", None) or type(scorer).__name__
-    return str(name)
+    name = getattr(scorer, "__name__", None)
+    return name if isinstance(name, str) and name else type(scorer).__name__
+
+
+def check_target(target: Any) -> None:
+    """Raise `InputError` unless P can be asked for scores."""
+    wanted = "but must have a method log_score(items) or be a callable that does the same."
+    _refuse_scipy("the target", target)
+    if isinstance(target, type):
+        raise InputError(f"the target is the class {target.__name__}, {wanted} Make an object.")
+    if not callable(getattr(target, "log_score", target)):
+        raise InputError(f"the target is a {type(target).__name__}, {wanted}")
+
+
+def check_proposal(proposal: Any, what: str = "the proposal") -> None:
+    """Raise `InputError` unless q can be drawn from and scored."""
+    wanted = (
+        "but must have the methods sample(n, rng), giving items and their log q, and "
+        "log_prob(items)."
+    )
+    _refuse_scipy(what, proposal)
+    if isinstance(proposal, type):
+        raise InputError(f"{what} is the class {proposal.__name__}, {wanted} Make an object.")
+    if not all(callable(getattr(proposal, name, None)) for name in ("sample", "log_prob")):
+        raise InputError(f"{what} is a {type(proposal).__name__}, {wanted}")
+
+
+def _refuse_scipy(what: str, thing: Any) -> None:
+    if hasattr(thing, "rvs") and (hasattr(thing, "logpmf") or hasattr(thing, "logpdf")):
+        raise InputError(
+            f"{what} is a distribution of scipy, but must be made with qr.from_scipy, as in "
+            "qr.from_scipy(scipy.stats.poisson(10))."
+        )
+
+
+def check_pair(target: Any, proposal: Any) -> None:
+    """Raise `InputError` unless these are a target, a proposal, and of one kind."""
+    check_target(target)
+    check_proposal(proposal)
+    check_same_kind(target, proposal)
+
+
+def check_same_kind(target: Any, proposal: Any) -> None:
+    """Refuse a density beside probabilities: no ratio of the two means anything."""
+    dense, other = offered(target, "density"), offered(proposal, "density")
+    if dense is None or other is None or bool(dense) == bool(other):
+        return
+    kinds = ("a density", "discrete") if dense else ("discrete", "a density")
+    raise InputError(
+        f"the target ({show(target)}) is {kinds[0]}, but the proposal ({show(proposal)}) is "
+        f"{kinds[1]}: P(x)/q(x) would compare a density with a probability. Use two "
+        "distributions of one kind."
+    )
 
 
 def check_log_scores(scores: Any, items: Items, scorer: str, what: str = "log P") -> Array:
     """Return scores as a float64 array, one for each item; raise `ScoreError` if they are wrong."""
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    if isinstance(scores, np.ndarray) and scores.dtype == np.float64:
+        array = np.asarray(scores)
+        if isinstance(scores, np.ma.MaskedArray):
+            array = reals(f"the {what} of {scorer}", scores, ScoreError)
+    else:
+        array = reals(f"the {what} of {scorer}", scores, ScoreError)
+    if array.dtype == bool:
         raise ScoreError(
-            f"{scorer} gave {what} that are not numbers ({error}). "
-            "It must return one float for each item."
-        ) from error
+            f"{scorer} gave {what} that are booleans, but a log score is a number: 0 where P(x) = "
+            "1, -inf where P(x) = 0. For a condition, use base * qr.Feature(name, function)."
+        )
     if array.shape != (len(items),):
         raise ScoreError(
             f"{scorer} gave {what} of shape {array.shape} for {len(items)} items. "
             f"It must return one score for each item, shape ({len(items)},)."
         )
-    wrong = np.isnan(array) | (array == np.inf)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise ScoreError(
-            f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
-            f"the first being {show(items[i])}. A log score is a finite number, "
-            "or -inf for an impossible item; correct the scorer for this item."
-        )
+    # Faster than a mask, and as strict: NaN fails every comparison.
+    if len(array) and not (array.max() <= LARGEST_SCORE):
+        _refuse(array, items, scorer, what)
+    low = array < -LARGEST_SCORE
+    if low.any() and (array[low] > -np.inf).any():
+        _refuse(array, items, scorer, what)
     return array
+
+
+def _refuse(array: Array, items: Items, scorer: str, what: str) -> None:
+    wrong = ~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf))
+    i = int(np.argmax(wrong))
+    raise ScoreError(
+        f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
+        f"the first being {show(items[i])}. A log score is a finite number of at most "
+        f"{LARGEST_SCORE:g}, or -inf for an impossible item; correct the scorer for this item."
+    )
 
 
 def score(target: Target, items: Items, batch_size: int | None = None) -> Array:
     """Return log P(x) of each item, checked, scored `batch_size` at a time."""
+    check_target(target)
     ask = target.log_score if isinstance(target, Scorer) else target
-    if not callable(ask):
-        raise InputError(
-            f"the target is a {type(target).__name__}, "
-            "but must have a method log_score(items) or be a callable that does the same."
-        )
     if batch_size is None or batch_size >= len(items):
-        return check_log_scores(ask(items), items, name_of(target))
+        return check_log_scores(_ask(ask, target, items), items, name_of(target))
+    batch_size = check_count("batch_size", batch_size)
     parts = []
     for start in range(0, len(items), batch_size):
         part = items[start : start + batch_size]
-        parts.append(check_log_scores(ask(part), part, name_of(target)))
+        parts.append(check_log_scores(_ask(ask, target, part), part, name_of(target)))
     return np.concatenate(parts)
+
+
+def log_prob_of(proposal: Any, items: Items, what: str = "log q") -> Array:
+    """Return log q(x) of each item, checked: no probability is above 1."""
+    raw = _ask(proposal.log_prob, proposal, items)
+    log_q = check_log_scores(raw, items, name_of(proposal), what)
+    _check_at_most_one(proposal, raw, log_q, items, what)
+    return log_q
 
 
 def propose(proposal: Proposal, n: int, rng: np.random.Generator) -> Batch:
     """Draw n items with their log q, checked."""
-    if not callable(getattr(proposal, "sample", None)):
-        raise InputError(
-            f"the proposal is a {type(proposal).__name__}, but must have the methods "
-            "sample(n, rng), giving items and their log q, and log_prob(items)."
-        )
+    check_proposal(proposal)
     answer = proposal.sample(n, rng)
     try:
-        items, log_q = answer
+        items, raw = answer
     except (TypeError, ValueError) as error:
         raise ScoreError(
             f"{name_of(proposal)}.sample gave a {type(answer).__name__}; "
@@ -82,9 +167,41 @@ def propose(proposal: Proposal, n: int, rng: np.random.Generator) -> Batch:
             f"{name_of(proposal)}.sample({n}, rng) gave {len(items)} items; it must give {n}, "
             "because dropping some changes the distribution of the rest."
         )
-    log_q = check_log_scores(log_q, items, name_of(proposal), "log q")
+    log_q = check_log_scores(raw, items, name_of(proposal), "log q")
     check_drawn(log_q, items, name_of(proposal))
+    _check_at_most_one(proposal, raw, log_q, items, "log q")
     return Batch(items, log_q)
+
+
+def _ask(ask: Any, scorer: Any, items: Items) -> Any:
+    """Ask for scores; an error that says nothing by itself is explained."""
+    try:
+        return ask(items)
+    except QuasirError:
+        raise
+    except (*BARE, RecursionError) as error:
+        first = f", beginning with {show(items[0])}" if len(items) else ""
+        raise ScoreError(
+            f"{name_of(scorer)} failed with {type(error).__name__}: {error}, on {len(items)} "
+            f"items{first}. It must give a score for every item that is drawn; correct it, or use "
+            "a proposal of the same kind of items."
+        ) from error
+
+
+def _check_at_most_one(proposal: Any, raw: Any, log_q: Array, items: Items, what: str) -> None:
+    """Raise `ScoreError` if a probability is above 1 by more than rounding explains."""
+    if not len(log_q) or log_q.max() <= SLACK or offered(proposal, "density"):
+        return
+    parts = (proposal, *getattr(proposal, "components", ()))
+    single = getattr(raw, "dtype", np.float64) != np.float64
+    network = single or any(offered(part, "tokenizer") is not None for part in parts)
+    i = int(np.argmax(log_q))
+    if log_q[i] > (NETWORK_SLACK if network else SLACK):
+        raise ScoreError(
+            f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {show(items[i])}: a probability "
+            "above 1. It must be the log of a normalised probability; a proposal that is a density "
+            "has the attribute density = True."
+        )
 
 
 def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal") -> None:
@@ -98,9 +215,3 @@ def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal
             f"were drawn from it, the first being draw {i}{shown}. An item that was drawn has a "
             "probability above 0: log q must be the probability it was truly drawn with."
         )
-
-
-def show(item: Any, width: int = 80) -> str:
-    """Return an item as text for an error message."""
-    shown = repr(item)
-    return shown if len(shown) <= width else shown[: width - 3] + "..."

@@ -19,6 +19,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from quasir.core.formatting import shown
 from quasir.core.types import Array, Seed
 from quasir.errors import InputError
 
@@ -109,7 +110,7 @@ def root_seed(seed: Seed) -> int:
     if whole and 0 <= seed <= LARGEST_SEED:
         return int(seed)
     raise InputError(
-        f"seed is {seed!r}, but must be an integer from 0 to 2**128 - 1, a numpy Generator, "
+        f"seed is {shown(seed)}, but must be an integer from 0 to 2**128 - 1, a numpy Generator, "
         "or None."
     )
 

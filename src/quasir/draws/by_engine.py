@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quasir.core.arguments import show
 from quasir.core.progress import Report
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Target
 from quasir.draws.draw_blocks import AT_ONCE, draw_blocks
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine, Task, Work
+from quasir.errors import InputError
 
 __all__ = ["draw_by"]
 
@@ -48,6 +50,11 @@ def draw_by(
     report: Report,
 ) -> Draws:
     """Draw pieces with an engine, and join them in their order."""
+    if isinstance(engine, type) or not callable(getattr(engine, "map", None)):
+        raise InputError(
+            f"engine is {show(engine)}, but must be an engine of quasir.engines, such as "
+            "qr.engines.Local(processes=2)."
+        )
     # Pieces are small, so that each of a few workers gets several.
     blocks = -(-n // BLOCK)
     size = max(1, min(AT_ONCE, blocks // 32))

@@ -18,7 +18,7 @@ from quasir.core.types import Proposal, Target
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = ["log_ceiling"]
+__all__ = ["base_share", "log_ceiling"]
 
 
 def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArray[Any]]) -> float:
@@ -46,7 +46,7 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
     """
     if not isinstance(target, Product):
         return math.inf
-    share = _share(proposal, target.base)
+    share = base_share(proposal, target.base)
     if share == 0:
         return math.inf
     most = 0.0
@@ -58,7 +58,7 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
     return most - math.log(share)
 
 
-def _share(proposal: Proposal, base: Any) -> float:
+def base_share(proposal: Proposal, base: Any) -> float:
     """Return the weight of the base itself in a proposal."""
     if isinstance(proposal, Mixture):
         parts = zip(proposal.components, proposal.weights, strict=True)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from quasir.core.arguments import check_count
+from dataclasses import replace
+
+from quasir.core.arguments import check_count, check_optional_count
 from quasir.core.progress import Progress, progress_of
+from quasir.core.scores import check_pair
 from quasir.core.streams import DrawStreams
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.by_engine import draw_by
 from quasir.draws.draw_blocks import draw_pieces
 from quasir.draws.draws import Draws
+from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
 from quasir.engines.engine import Engine
 
 __all__ = ["draw"]
+
+WORTH_CHECKING = 8
+"""Draws for each draw of the base that shows whether the proposal reaches all of the target."""
 
 
 def draw(
@@ -20,7 +27,7 @@ def draw(
     n: int,
     seed: Seed = None,
     batch_size: int | None = None,
-    progress: Progress = False,
+    progress: Progress = None,
     engine: Engine | None = None,
 ) -> Draws:
     """Propose n items from q and score them under P.
@@ -38,7 +45,8 @@ def draw(
     batch_size : int, optional
         How many items the target scores at once; changes no draw.
     progress : bool or callable
-        True shows a line on stderr; a callable is called with (done, n, proposed).
+        By default a line on stderr appears once the work takes seconds; True shows it at once,
+        False never; a callable is called with (done, n, proposed).
     engine : Engine, optional
         By default this process draws; `quasir.engines` has others. Changes no draw.
 
@@ -51,16 +59,20 @@ def draw(
     >>> len(draws.accepted(beta=2)) > len(draws.accepted(beta=3))
     True
     """
-    check_count("n", n)
-    if batch_size is not None:
-        check_count("batch_size", batch_size)
-    streams, parts = DrawStreams.of(seed), []
-    report = progress_of(progress, "drawn")
+    n = check_count("n", n)
+    batch_size = check_optional_count("batch_size", batch_size)
+    check_pair(target, proposal)
+    refuse_cut_support(target, proposal)
+    streams, report = DrawStreams.of(seed), progress_of(progress, "drawn")
     if engine is not None:
-        return draw_by(engine, target, proposal, n, streams, batch_size, report)
-    done = 0
-    for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
-        parts.append(piece)
-        done += len(piece)
-        report(done, n, done)
-    return Draws.concatenate(parts)
+        draws = draw_by(engine, target, proposal, n, streams, batch_size, report)
+    else:
+        parts, done = [], 0
+        for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
+            parts.append(piece)
+            done += len(piece)
+            report(done, n, done)
+        draws = Draws.concatenate(parts)
+    if n < WORTH_CHECKING * BASE_DRAWS:
+        return draws
+    return replace(draws, base_check=check_by_base(target, proposal, streams.seed))

@@ -15,12 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import as_log_beta
+from quasir.core.arguments import as_log_beta, reals
 from quasir.core.items import as_items, concatenate, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
+from quasir.core.tabular import Tabular, places_of
 from quasir.core.types import Array, Items, Seed
 from quasir.draws.acceptance import accepts
+from quasir.draws.base_check import BaseCheck
+from quasir.draws.columns import (
+    as_features,
+    base_column,
+    column_names,
+    feature_column,
+    length_of,
+)
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
 
@@ -28,10 +37,11 @@ __all__ = ["Draws", "joined"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Draws:
+class Draws(Tabular):
     """Draws x_1..x_N from q, scored under P.
 
-    Make them with `draw`, or from arrays with `Draws.from_arrays`.
+    Make them with `draw`, or from arrays with `Draws.from_arrays`. ``draws[i]`` and iteration give
+    the items that were drawn; a slice, an array of indices or of booleans gives `Draws`.
 
     Attributes
     ----------
@@ -53,6 +63,8 @@ class Draws:
     log_ceiling : float
         Upper bound on every log ratio, drawn or not (`quasir.draws.ceiling`); infinite if none is
         known.
+    base_check : BaseCheck or None
+        Draws of the base, scored by the proposal: whether it reaches all of the target.
     """
 
     log_p: Array
@@ -65,6 +77,7 @@ class Draws:
     spared: int = 0
     doubts: tuple[str, ...] = ()
     log_ceiling: float = np.inf
+    base_check: BaseCheck | None = None
 
     @classmethod
     def from_arrays(
@@ -78,38 +91,31 @@ class Draws:
     ) -> Draws:
         """Make draws from given scores; `seed` determines their uniforms.
 
+        log q may be the log of a density, and so above 0: nothing here can tell.
+
         Examples
         --------
         >>> draws = Draws.from_arrays(log_p=[0.0, -1.0], log_q=[-0.7, -0.7], seed=0)
         >>> len(draws)
         2
         """
-        log_q_array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
+        log_q_array = np.atleast_1d(reals("log_q", log_q, ndim=None).astype(np.float64))
+        given = as_features(features)
         n = len(log_q_array)
         if n == 0:
             raise InputError("there are no draws: log_q is empty. Give at least one draw.")
         rows = range(n) if items is None else as_items(items)
-        columns = {"log_p": log_p, "log_base": log_base, "items": rows, **(features or {})}
+        columns = {"log_p": log_p, "log_base": log_base, "items": rows, **given}
         for name, column in columns.items():
-            if column is not None and _length(column) != n:
+            if column is not None and length_of(column) != n:
                 raise InputError(
-                    f"{name} has length {_length(column)}, but log_q has {n}. "
+                    f"{name} has length {length_of(column)}, but log_q has {n}. "
                     "Every column must have one entry for each draw."
                 )
         checked_p = check_log_scores(log_p, rows, "log_p")
         check_log_scores(log_q_array, rows, "log_q", "log q")
         check_drawn(log_q_array, None if items is None else rows, "log_q")
-        base = None
-        if log_base is not None:
-            base = np.asarray(log_base, dtype=np.float64)
-            possible = np.flatnonzero(checked_p > -np.inf)
-            bad = possible[~np.isfinite(base[possible])]
-            if len(bad):
-                raise InputError(
-                    f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 "
-                    f"({len(bad)} such draws): KL(p_beta, a) is not defined there. "
-                    "A target built on a base has P(x) = 0 wherever the base has."
-                )
+        base = None if log_base is None else base_column(log_base, checked_p)
         root = root_seed(seed)
         return cls(
             log_p=checked_p,
@@ -117,7 +123,7 @@ class Draws:
             log_u=log_uniforms(root, n),
             items=None if items is None else rows,
             log_base=base,
-            features={k: _feature(k, v) for k, v in (features or {}).items()},
+            features={k: feature_column(k, v) for k, v in given.items()},
             seed=root,
         )
 
@@ -145,7 +151,7 @@ class Draws:
 
     def take(self, indices: ArrayLike) -> Draws:
         """Return the draws at `indices`, uniforms included."""
-        at = np.asarray(indices)
+        at = places_of(indices, len(self))
         return Draws(
             log_p=self.log_p[at],
             log_q=self.log_q[at],
@@ -156,20 +162,32 @@ class Draws:
             seed=self.seed,
             doubts=self.doubts,
             log_ceiling=self.log_ceiling,
+            base_check=self.base_check,
         )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Draws]) -> Draws:
         """Join draws that have the same columns."""
+        if not isinstance(parts, Sequence) or not all(isinstance(part, Draws) for part in parts):
+            raise InputError("only Draws can be joined: give a list of them.")
+        if not parts:
+            raise InputError("there are no draws to join: give a list of one or more.")
         first = parts[0]
+        for part in parts[1:]:
+            if column_names(part) != column_names(first):
+                raise InputError(
+                    f"draws with {column_names(first)} cannot be joined with draws with "
+                    f"{column_names(part)}: they must have the same columns."
+                )
         if len(parts) == 1:
             return first
+        bases = [part.log_base for part in parts]
         return cls(
             log_p=np.concatenate([part.log_p for part in parts]),
             log_q=np.concatenate([part.log_q for part in parts]),
             log_u=np.concatenate([part.log_u for part in parts]),
             items=None if first.items is None else concatenate([part.items for part in parts]),
-            log_base=joined([part.log_base for part in parts]),
+            log_base=None if any(base is None for base in bases) else joined(bases),
             features={
                 name: np.concatenate([part.features[name] for part in parts])
                 for name in first.features
@@ -178,6 +196,7 @@ class Draws:
             spared=sum(part.spared for part in parts),
             doubts=first.doubts,
             log_ceiling=max(part.log_ceiling for part in parts),
+            base_check=first.base_check,
         )
 
     def save(self, folder: str | Path) -> None:
@@ -187,7 +206,11 @@ class Draws:
         """
         with locked(Path(folder)):
             store = Store.create(
-                folder, self.seed, doubts=self.doubts, log_ceiling=self.log_ceiling
+                folder,
+                self.seed,
+                doubts=self.doubts,
+                log_ceiling=self.log_ceiling,
+                base_check=None if self.base_check is None else self.base_check.to_dict(),
             )
             for number in store.missing(len(self)):
                 start = number * store.shard_size
@@ -246,24 +269,22 @@ class Draws:
             seed=store.seed,
             doubts=store.doubts,
             log_ceiling=store.log_ceiling,
+            base_check=BaseCheck.from_dict(store.manifest.base_check),
         )
 
     def __repr__(self) -> str:
         possible = int((self.log_p > -np.inf).sum())
-        return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {self.seed}>"
+        seed = str(self.seed)
+        seed = seed if len(seed) <= 20 else f"{seed[:6]}... (see .seed)"
+        return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {seed}>"
 
-
-def _feature(name: str, column: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(column)
-    values = array.astype(np.float64)
-    if not np.isfinite(values).all():
-        i = int(np.argmin(np.isfinite(values)))
-        raise InputError(f"feature {name!r} is {values[i]} at draw {i}; it must be finite.")
-    return values if array.dtype != bool else array
-
-
-def _length(column: Any) -> int:
-    return len(column) if hasattr(column, "__len__") else np.size(column)
+    def _numbers(self) -> dict[str, NDArray[Any] | None]:
+        return {
+            "log_p": self.log_p,
+            "log_q": self.log_q,
+            "log_u": self.log_u,
+            "log_base": self.log_base,
+        }
 
 
 def joined(parts: Sequence[Array | None]) -> Array | None:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from quasir.core.arguments import check_bool, check_callable, check_optional_count
 from quasir.core.optional import offered
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
-from quasir.errors import InputError
 
 __all__ = ["Local"]
 
@@ -31,6 +31,8 @@ WORTH_MEASURING = 4
 LONG = 120.0
 """Smallest number of seconds of work left in one process; others need about 10 to load models."""
 MOST_PROCESSES = 8
+MOST_WORKERS = 10_000
+"""Largest number of processes or threads that can be asked for."""
 DIED = (
     "the process that worked on it died. Was it out of memory, or was it started by a script "
     "without `if __name__ == '__main__':` before its work?"
@@ -70,9 +72,9 @@ class Local:
 
     def __post_init__(self) -> None:
         for name in ("processes", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} is {value}, but must be at least 1.")
+            check_optional_count(name, getattr(self, name), most=MOST_WORKERS)
+        check_bool("measure", self.measure)
+        check_callable("tell", self.tell, "a function that takes a sentence")
 
     def map(
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None

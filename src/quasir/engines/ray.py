@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import Any
 
+from quasir.core.arguments import check_callable, check_optional_count, number, show
 from quasir.core.optional import offered
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
 from quasir.errors import InputError
@@ -62,12 +63,16 @@ class Ray:
     tell: Callable[[str], object] = lambda sentence: None
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise InputError(f"workers is {self.workers}, but must be at least 1.")
-        if self.cpus_per_worker < 0 or self.gpus_per_worker < 0:
+        if self.address is not None and not isinstance(self.address, str):
+            raise InputError(f"address is {show(self.address)}, but must be 'auto' or HOST:PORT.")
+        check_optional_count("workers", self.workers)
+        check_callable("tell", self.tell, "a function that takes a sentence")
+        cpus = number("cpus_per_worker", self.cpus_per_worker)
+        gpus = number("gpus_per_worker", self.gpus_per_worker)
+        if not (0 <= cpus < float("inf") and 0 <= gpus < float("inf")):
             raise InputError(
                 f"cpus_per_worker is {self.cpus_per_worker} and gpus_per_worker is "
-                f"{self.gpus_per_worker}, but neither may be below 0."
+                f"{self.gpus_per_worker}, but neither may be below 0 or infinite."
             )
 
     def map(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.draws.base_check import seen_by_base
 from quasir.draws.draws import Draws
 from quasir.estimation.estimate import Z95, Estimate
 from quasir.estimation.quantities import Key, Moment
@@ -155,7 +156,7 @@ def basis_of(draws: Draws) -> Basis:
         means_of_q=lambda: means_under_q(
             tuple(draws.features), *columns_again().over_all(), len(draws)
         ),
-        doubts=draws.doubts,
+        doubts=draws.doubts + seen_by_base(draws.base_check, columns.log_ratio.max()),
         log_ceiling=draws.log_ceiling,
     )
 

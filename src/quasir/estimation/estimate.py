@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from quasir.core.arguments import show
 from quasir.core.types import Array
+from quasir.errors import InputError
 
 __all__ = ["Z95", "Estimate", "log_interval", "wilson_interval"]
 
@@ -16,7 +21,7 @@ Z95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """An estimate with its standard error and 95 % interval; numbers, or arrays along a curve.
 
@@ -24,10 +29,17 @@ class Estimate:
     ``value +- 1.96 se``: it keeps to the quantity's range and allows for a skewed tail.
     A `se` of NaN says that the draws do not determine it.
 
+    It compares, rounds and formats as its value does. ``<``, ``<=``, ``>`` and ``>=`` are all False
+    where the value is unknown (NaN), and give an array of booleans along a curve. Two estimates
+    are equal (``==``) if all four numbers are; an estimate is not equal to any number.
+
     Examples
     --------
-    >>> print(Estimate(0.0035, 0.0001, 0.0033, 0.0037))
+    >>> tvd = Estimate(0.0035, 0.0001, 0.0033, 0.0037)
+    >>> print(tvd)
     0.0035 ± 0.0001 [0.0033, 0.0037]
+    >>> tvd < 0.1, f"{tvd:.3f}", round(tvd, 3)
+    (True, '0.004', 0.004)
     >>> print(Estimate(0.0, 0.0, 0.0, 0.0))
     0, for certain
     """
@@ -37,12 +49,82 @@ class Estimate:
     low: Any
     high: Any
 
-    def __getitem__(self, i: int) -> Estimate:
-        """Return the estimate at point i of a curve."""
-        return Estimate(*(float(part[i]) for part in (self.value, self.se, self.low, self.high)))
+    # numpy leaves operators such as ``array < estimate`` to this class.
+    __array_ufunc__ = None
+
+    def __post_init__(self) -> None:
+        parts = (self.value, self.se, self.low, self.high)
+        if all(type(part) is float for part in parts):
+            return
+        shapes = {part.shape if isinstance(part, np.ndarray) else () for part in parts}
+        if len(shapes) > 1 or not all(_is_real(part) for part in parts):
+            raise InputError(
+                "an estimate is made of four numbers, or of four arrays along a curve: value, se, "
+                f"low and high, not of {', '.join(show(part, 20) for part in parts)}."
+            )
+
+    def __getitem__(self, i: Any) -> Estimate:
+        """Return the estimate at point i of a curve, or at a slice of its points."""
+        if not np.ndim(self.value):
+            raise InputError("this estimate is one number: only those of a curve have points.")
+        try:
+            picked = [np.asarray(part)[i] for part in (self.value, self.se, self.low, self.high)]
+        except IndexError as error:
+            if isinstance(i, (int, np.integer)):
+                raise
+            raise InputError(f"{show(i)} is not a point of a curve: {error}.") from error
+        return Estimate(*(float(part) if np.ndim(part) == 0 else part for part in picked))
 
     def __float__(self) -> float:
+        if np.ndim(self.value):
+            raise InputError(
+                f"these are estimates at {len(self.value)} points, not one number: take one, as "
+                "in curve.tvd[3], or its .value."
+            )
         return float(self.value)
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            "an estimate is neither true nor false: compare it with a number (cert.tvd < 0.1), or "
+            "with None."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        ours, theirs = ((e.value, e.se, e.low, e.high) for e in (self, other))
+        if not (np.ndim(self.value) or np.ndim(other.value)):
+            return ours == theirs
+        return all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((float(self), self.se, self.low, self.high))
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(operator.ge, self, other)
+
+    def __round__(self, ndigits: int | None = None) -> float:
+        value = float(self)
+        if not math.isfinite(value):
+            return value
+        return round(value, ndigits)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        try:
+            return format(float(self), spec)
+        except ValueError as error:
+            raise InputError(f"{spec!r} does not format a number: {error}.") from error
 
     def __str__(self) -> str:
         if np.ndim(self.value):
@@ -56,10 +138,37 @@ class Estimate:
             return f"{self.value:.4g} on these draws {interval}"
         return f"{self.value:.4g} ± {self.se:.2g} {interval}"
 
+    def __repr__(self) -> str:
+        return f"<Estimate {self}>" if np.ndim(self.value) == 0 else str(self)
+
+    def _repr_html_(self) -> str:
+        return html.escape(str(self))
+
     def to_dict(self) -> dict[str, float | None]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""
+        float(self)
         numbers = {"value": self.value, "se": self.se, "low": self.low, "high": self.high}
         return {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
+
+
+def _is_real(part: Any) -> bool:
+    if isinstance(part, np.ndarray):
+        return part.dtype.kind in "iuf" and not isinstance(part, np.ma.MaskedArray)
+    if isinstance(part, int):
+        return not isinstance(part, bool) and part.bit_length() < 1000
+    return isinstance(part, (float, np.integer, np.floating))
+
+
+def _compared(operation: Callable[[Any, Any], Any], ours: Estimate, other: Any) -> Any:
+    """Compare the value with a number, an array of numbers, or another estimate's value."""
+    theirs = other.value if isinstance(other, Estimate) else other
+    try:
+        if isinstance(theirs, bool) or np.asarray(theirs).dtype.kind not in "iuf":
+            return NotImplemented
+        result = operation(ours.value, theirs)
+    except ValueError as error:
+        raise InputError(f"an estimate cannot be compared with {show(theirs)}: {error}.") from error
+    return result if np.ndim(result) else bool(result)
 
 
 def log_interval(value: Array, se: Array) -> tuple[Array, Array]:

@@ -108,7 +108,7 @@ def _unseen(
     """
     assert quantity.upper is not None
     high = np.minimum(upper[quantity.upper], quantity.high)
-    seen = (n_above[where] > 0) & (quantity.name == "tvd_bound")
+    seen = (n_above[where] > 0) & (not quantity.zero_if_flat)
     se, top = part.se.copy(), part.high.copy()
     se[where] = np.where(seen, se[where], math.nan)
     top[where] = np.maximum(top[where], np.where(seen, 0.0, high))

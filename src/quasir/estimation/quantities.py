@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
+
+from quasir.core.arguments import show
+from quasir.errors import InputError
 
 __all__ = [
     "QUANTITIES",
@@ -63,6 +66,8 @@ class Quantity:
         The field of `Beyond` that approximates it, in units of Z, at betas far in the tail.
     upper : str or None
         The field of `Beyond` that bounds it where no draw lies above beta.
+    zero_if_flat : bool
+        Whether it is 0 where all ratios are equal, whatever beta is.
     wish : bool
         Whether `Curve.at` can choose beta by it.
     column : str or None
@@ -88,6 +93,7 @@ class Quantity:
     interval: Interval
     beyond: str | None = None
     upper: str | None = None
+    zero_if_flat: bool = False
     wish: bool = False
     column: str | None = None
     line: Line | None = None
@@ -96,7 +102,11 @@ class Quantity:
     exponential: str | None = None
 
 
-class Moment(NamedTuple):
+class _Named(NamedTuple):
+    feature: str
+
+
+class Moment(_Named):
     """The mean of a feature under p_beta, Eq. 8 (`eq:qrs_moment`), as a key among estimates.
 
     Examples
@@ -105,7 +115,16 @@ class Moment(NamedTuple):
     'moment:female'
     """
 
-    feature: str
+    __slots__ = ()
+
+    def __new__(cls, feature: str) -> Self:
+        """Take the name of a feature."""
+        if not isinstance(feature, str):
+            raise InputError(
+                f"a moment is of a feature's name, a string, not of {show(feature)}: for a "
+                "Feature, give its .name."
+            )
+        return super().__new__(cls, feature)
 
     def __str__(self) -> str:
         return f"moment:{self.feature}"
@@ -141,6 +160,7 @@ _LIST = (
         beyond="excess",
         # TVD is at most the bound (Eq. 3), so the bound's upper end serves for it too.
         upper="mass",
+        zero_if_flat=True,
         wish=True,
         column="TVD",
         line=Line("tvd", "TVD"),
@@ -186,6 +206,7 @@ _LIST = (
         interval=Interval.TAIL,
         beyond="log_excess",
         upper="log_excess",
+        zero_if_flat=True,
         wish=True,
         column="KL",
         line=Line("kl", "KL"),

@@ -157,6 +157,7 @@ def _scores(store: Store, number: int) -> tuple[dict[str, NDArray[Any]], list[in
                 return None
             source = pa.BufferReader(content)
         file = pq.ParquetFile(source, memory_map=True, page_checksum_verification=True)
+        store.check_origin(number, file.schema_arrow.metadata)
         names = [name for name in file.schema_arrow.names if name.startswith(("log_", FEATURE))]
         table = file.read([name for name in names if name != "log_u"], use_threads=False)
     except (OSError, pa.ArrowException):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from quasir.core.arguments import show
 from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.targets.feature import Feature
@@ -26,9 +27,9 @@ def length(
         "words": lambda item: len(text_of(item).split()),
         "tokens": _tokens,
     }
-    if unit not in counts:
-        raise InputError(f"unit is {unit!r}, but must be one of {sorted(counts)}.")
-    return Feature(name or f"length in {unit}", counts[unit])
+    if not isinstance(unit, str) or unit not in counts:
+        raise InputError(f"unit is {show(unit)}, but must be one of {sorted(counts)}.")
+    return Feature(f"length in {unit}" if name is None else name, counts[unit])
 
 
 def _tokens(item: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from quasir.core.arguments import show
 from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.features.patterns import whole_words
@@ -38,10 +39,10 @@ def pronouns(
     >>> pronouns("female")(texts), pronouns("female", case="lower")(texts)
     (array([ True, False, False]), array([False,  True, False]))
     """
-    if gender not in PRONOUNS:
-        raise InputError(f"gender is {gender!r}, but must be one of {sorted(PRONOUNS)}.")
-    if case not in ("any", "lower"):
-        raise InputError(f"case is {case!r}, but must be 'any' or 'lower'.")
+    if not isinstance(gender, str) or gender not in PRONOUNS:
+        raise InputError(f"gender is {show(gender)}, but must be one of {sorted(PRONOUNS)}.")
+    if not isinstance(case, str) or case not in ("any", "lower"):
+        raise InputError(f"case is {show(case)}, but must be 'any' or 'lower'.")
     other = "male" if gender == "female" else "female"
     flags = re.IGNORECASE if case == "any" else 0
     ours, theirs = (re.compile(whole_words(PRONOUNS[g]), flags) for g in (gender, other))
@@ -53,4 +54,4 @@ def pronouns(
     def spans(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in ours.finditer(text)]
 
-    return Feature(name or gender, outnumber, spans=spans)
+    return Feature(gender if name is None else name, outnumber, spans=spans)

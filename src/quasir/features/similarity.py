@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from quasir.core.arguments import check_callable, number, reals, show
 from quasir.core.items import text_of
 from quasir.core.types import Array, Items
-from quasir.errors import InputError
+from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature
 
 __all__ = ["similarity"]
@@ -42,8 +43,12 @@ def similarity(
     >>> similarity("ab", embed=embed)(["ba", "bbb"]).round(2)
     array([1.  , 0.73])
     """
-    if above is not None and not -1 <= above <= 1:
-        raise InputError(f"above is {above!r}, but a cosine is between -1 and 1.")
+    if not isinstance(text, str):
+        raise InputError(f"text is {show(text)}, but must be a string: the text to be close to.")
+    if above is not None and not -1 <= number("above", above) <= 1:
+        raise InputError(f"above is {show(above)}, but a cosine is between -1 and 1.")
+    if embed is not None:
+        check_callable("embed", embed, "a function from a list of texts to an array")
     ask = embed or _SentenceTransformer()
     own: list[Array] = []
 
@@ -55,12 +60,13 @@ def similarity(
 
     shown = text if len(text) <= 40 else text[:37] + "..."
     limit = "" if above is None else f" above {above:g}"
-    return Feature(name or f"similar to {shown!r}{limit}", cosine, batched=True, expensive=True)
+    title = f"similar to {shown!r}{limit}"
+    return Feature(title if name is None else name, cosine, batched=True, expensive=True)
 
 
 def _unit(rows: Any) -> Array:
     """Return rows of length 1."""
-    array = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    array = np.atleast_2d(reals("embeddings", rows, FeatureError).astype(np.float64))
     norm = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norm > 0, norm, 1.0)
 

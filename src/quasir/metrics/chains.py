@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from quasir.core.arguments import reals
 from quasir.core.types import Array
 from quasir.errors import InputError, QuasirWarning
 
@@ -68,7 +69,7 @@ def ess(chain: ArrayLike) -> float:
 
 
 def _time(chains: Array) -> float:
-    if np.ptp(chains) == 0:
+    if chains.max() == chains.min():
         warnings.warn(
             f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: either the chain "
             "has not moved, or this number is the same for all states. The autocorrelation time "
@@ -77,7 +78,9 @@ def _time(chains: Array) -> float:
             stacklevel=3,
         )
         return math.nan
-    return max(integrated(autocorrelation(chains)), 1 / math.log10(chains.size))
+    # The time does not depend on the unit; in this one no square is infinite, or 0 by rounding.
+    scaled = np.ldexp(chains, -int(np.frexp(np.abs(chains).max())[1]))
+    return max(integrated(autocorrelation(scaled)), 1 / math.log10(chains.size))
 
 
 def autocorrelation(chains: Array) -> Array:
@@ -115,8 +118,8 @@ def integrated(correlation: Array) -> float:
 
 def _checked(chain: ArrayLike) -> Array:
     try:
-        array = np.atleast_2d(np.asarray(chain, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+        array = np.atleast_2d(reals("its values", chain).astype(np.float64))
+    except InputError as error:
         raise InputError(
             f"the chain is not an array of numbers ({error}): give one number for each state, "
             "and chains of equal length."
@@ -126,7 +129,7 @@ def _checked(chain: ArrayLike) -> Array:
             f"the chain has shape {array.shape}, but must be (draws,) or (chains, draws): one "
             "number for each state."
         )
-    if array.shape[1] < 4:
+    if len(array) == 0 or array.shape[1] < 4:
         raise InputError(
             f"a chain of {array.shape[1]} draws is too short to tell how they depend on each "
             "other: give at least 4 (the shape is (chains, draws))."

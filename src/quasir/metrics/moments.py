@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import is_iterable, show
 from quasir.core.types import Items
 from quasir.errors import InputError
 from quasir.estimation.estimate import Z95, Estimate, wilson_interval
@@ -42,11 +43,15 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     column = items_of(items)
     if len(column) == 0:
         raise InputError("there are no samples to take a mean of: give at least one.")
+    if not isinstance(features, Feature) and (
+        isinstance(features, (str, bytes)) or not is_iterable(features)
+    ):
+        raise InputError(f"features are {show(features)}, but must be a Feature, or several.")
     asked = [features] if isinstance(features, Feature) else list(features)
     for feature in asked:
         if not isinstance(feature, Feature):
             raise InputError(
-                f"{feature!r} is not a feature: make one with qr.Feature(name, function)."
+                f"{show(feature)} is not a feature: make one with qr.Feature(name, function)."
             )
     names = [feature.name for feature in asked]
     if len(set(names)) < len(names):

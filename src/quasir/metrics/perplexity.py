@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.scores import check_log_scores, name_of, show
+from quasir.core.arguments import LARGEST, exp_or_inf, reals
+from quasir.core.scores import log_prob_of, name_of, show
 from quasir.core.types import Items
 from quasir.errors import InputError, QuasirWarning
 from quasir.metrics.text_codes import items_of
@@ -50,7 +51,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     items = items_of(texts)
     if len(items) == 0:
         raise InputError("there are no texts to take the perplexity of: give at least one.")
-    if not callable(getattr(base, "log_prob", None)):
+    if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
         raise InputError(
             f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
             "perplexity needs a normalised distribution."
@@ -58,16 +59,16 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     if tokens is None:
         items, counts = _counted(items, base)
     else:
-        counts = np.asarray(tokens)
+        counts = reals("tokens", tokens)
     if (
         counts.dtype.kind not in "iuf"
         or counts.shape != (len(items),)
-        or not (np.isfinite(counts) & (counts >= 0)).all()
+        or not ((counts <= LARGEST) & (counts >= 0)).all()
     ):
         raise InputError(f"tokens must be {len(items)} counts, one for each text.")
     if counts.sum() == 0:
         raise InputError("the texts have no tokens, so the mean over tokens is undefined.")
-    log_prob = check_log_scores(base.log_prob(items), items, name_of(base), "log a")
+    log_prob = log_prob_of(base, items, "log a")
     impossible = np.flatnonzero(log_prob == -np.inf)
     if len(impossible):
         warnings.warn(
@@ -78,7 +79,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
             stacklevel=2,
         )
         return math.inf
-    return float(np.exp(-log_prob.sum() / counts.sum()))
+    return exp_or_inf(float(-log_prob.sum() / counts.sum()))
 
 
 def _counted(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 
+from quasir.core.arguments import LARGEST, check_count, is_iterable, number, show
 from quasir.errors import InputError
 
 __all__ = ["Runs", "over_runs"]
@@ -31,6 +32,12 @@ class Runs:
     sd: float
     runs: int
 
+    def __post_init__(self) -> None:
+        number("mean", self.mean)
+        if not (isinstance(self.sd, float) and math.isnan(self.sd)):
+            number("sd", self.sd)
+        check_count("runs", self.runs)
+
     def __str__(self) -> str:
         if math.isnan(self.sd):
             return f"{self.mean:.4g} (one run)"
@@ -45,14 +52,30 @@ def over_runs(values: Iterable[SupportsFloat]) -> Runs:
     >>> over_runs([1.0, 2.0, 3.0])
     Runs(mean=2.0, sd=1.0, runs=3)
     """
-    numbers = np.array([float(value) for value in values])
+    if isinstance(values, (str, bytes, Mapping)) or not is_iterable(values):
+        raise InputError(f"values are {show(values)}, but must be one number for each run.")
+    numbers = np.array([_number(i, value) for i, value in enumerate(values)])
     if len(numbers) == 0:
         raise InputError("there are no runs to take a mean of: give one number for each run.")
-    if not np.isfinite(numbers).all():
-        i = int(np.argmin(np.isfinite(numbers)))
+    wrong = ~(np.abs(numbers) <= LARGEST)
+    if wrong.any():
+        i = int(np.argmax(wrong))
         raise InputError(
             f"run {i} of {len(numbers)} gave {numbers[i]}, so there is no mean. To leave the run "
             "out would bias the mean: find out why it failed."
         )
     sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
     return Runs(float(numbers.mean()), sd, len(numbers))
+
+
+def _number(i: int, value: Any) -> float:
+    """Return the number of a run; an `Estimate` and other numbers with float() have one."""
+    wrong = isinstance(value, (str, bytes, bool, np.bool_, np.complexfloating, np.ma.MaskedArray))
+    if wrong or not hasattr(value, "__float__"):
+        raise InputError(f"run {i} gave {show(value)}, but must give a number.")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"run {i} gave {show(value)}, but must give a number ({error})."
+        ) from error

@@ -57,7 +57,10 @@ def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
     lengths = coded.lengths
     log_precision = np.zeros(len(coded))
     matches_any = np.zeros(len(coded), dtype=bool)
-    for order, counts in enumerate(count_ngrams(coded, n, shared=True), start=1):
+    # No text has n-grams of more tokens than the longest text: all their precisions are EPSILON.
+    longest = min(n, max(int(lengths.max()), 1))
+    log_precision += (n - longest) * np.log(EPSILON)
+    for order, counts in enumerate(count_ngrams(coded, longest, shared=True), start=1):
         clipped = np.minimum(counts.count, best_elsewhere(counts))
         matches = np.bincount(counts.text, clipped, minlength=len(coded))
         if order == 1:

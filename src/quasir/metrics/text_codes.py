@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import show
 from quasir.core.items import Coded, as_items, offsets_of, text_of
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
@@ -48,7 +49,7 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
     (array([0, 1, 0, 1]), array([3, 1]))
     """
     texts = texts_of(items)
-    if unit == "word":
+    if isinstance(unit, str) and unit == "word":
         lengths: list[int] = []
         # A new word gets the number of words so far; this runs in C, not in a Python loop.
         codes: defaultdict[str, int] = defaultdict()
@@ -56,7 +57,7 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
         every = map(codes.__getitem__, chain.from_iterable(_words(texts, lengths)))
         flat = np.fromiter(every, np.int64)  # fills `lengths`, too
         return CodedTexts(flat, offsets_of(lengths))
-    if unit == "character":
+    if isinstance(unit, str) and unit == "character":
         points = "".join(texts).encode("utf-32-le", "surrogatepass")
         characters = np.frombuffer(points, dtype="<u4")
         used = np.zeros(int(characters.max(initial=0)) + 1, dtype=bool)
@@ -65,7 +66,7 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
         return CodedTexts(
             (np.cumsum(used) - 1)[characters], offsets_of([len(text) for text in texts])
         )
-    raise InputError(f"unit is {unit!r}, but must be 'word' or 'character'.")
+    raise InputError(f"unit is {show(unit)}, but must be 'word' or 'character'.")
 
 
 def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:

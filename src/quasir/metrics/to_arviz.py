@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from quasir.core.arguments import reals, show
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -66,6 +67,8 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
     >>> groups["proposal"]["item"], groups["sample_stats"]["log_ratio"]
     (array([[3, 4]]), array([[ 0.5, -0.5]]))
     """
+    if isinstance(chains, (Draws, Samples)) and not len(chains):
+        raise InputError("there are no samples: ArviZ needs at least one.")
     if isinstance(chains, Draws):
         scores = {
             "log_p": chains.log_p,
@@ -85,7 +88,10 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
             f"chains are a {type(chains).__name__}, but must be samples, draws, or a dictionary "
             "from a name to an array of shape (draws,) or (chains, draws)."
         )
-    arrays = {name: np.asarray(values) for name, values in chains.items()}
+    for name in chains:
+        if not isinstance(name, str):
+            raise InputError(f"{show(name)} names a chain, but a name is a string.")
+    arrays = {name: reals(f"the values of {name!r}", values) for name, values in chains.items()}
     arrays = {name: values[None] if values.ndim == 1 else values for name, values in arrays.items()}
     shapes = {name: values.shape[:2] for name, values in arrays.items()}
     if len(set(shapes.values())) > 1 or any(len(shape) < 2 for shape in shapes.values()):

@@ -34,13 +34,13 @@ def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
     """
     check_count("n", n)
     coded = code(texts, unit)
-    *_, counts = count_ngrams(coded, n)
-    total = int(counts.count.sum())
-    if total == 0:
+    if coded.lengths.max(initial=0) < n:
         raise InputError(
             f"none of the {len(coded)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
             "different n-grams is 0/0: give longer texts or a smaller n."
         )
+    *_, counts = count_ngrams(coded, n)
+    total = int(counts.count.sum())
     return len(counts.first) / total
 
 

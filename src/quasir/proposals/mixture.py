@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from quasir.core.items import concatenate, take
+from quasir.core.arguments import check_request, is_iterable, reals, show
+from quasir.core.items import check_items, concatenate, take
 from quasir.core.optional import offered
-from quasir.core.scores import check_log_scores, name_of, propose
+from quasir.core.scores import check_proposal, check_same_kind, log_prob_of, propose
 from quasir.core.types import Array, Batch, Items, Proposal
 from quasir.errors import InputError
 
 __all__ = ["Mixture"]
+
+LINE = 100
+"""Longest repr."""
 
 
 class Mixture:
@@ -35,16 +40,20 @@ class Mixture:
     def __init__(
         self, components: Sequence[Proposal], weights: Sequence[float] | None = None
     ) -> None:
+        if isinstance(components, (str, Mapping)) or not is_iterable(components):
+            raise InputError(
+                f"a mixture is made of several proposals, in a list, not of {show(components)}: "
+                "Mixture([first, second])."
+            )
         self.components = list(components)
         if not self.components:
             raise InputError("a mixture needs at least one component.")
-        given = np.ones(len(self.components)) if weights is None else np.asarray(weights, float)
-        if given.shape != (len(self.components),) or not (np.isfinite(given) & (given > 0)).all():
-            raise InputError(
-                f"weights are {weights!r}, but must be {len(self.components)} numbers above 0, one "
-                "for each component."
-            )
-        self.weights = given / given.sum()
+        for i, component in enumerate(self.components):
+            check_proposal(component, f"component {i} of the mixture")
+            check_same_kind(self.components[0], component)
+        self.weights = _normalised(weights, len(self.components))
+        kinds = {offered(component, "density") for component in self.components}
+        self.density: bool | None = kinds.pop() if len(kinds) == 1 else None
         self.truncates = all(offered(c, "truncates") for c in self.components)
         self.prefix_stable = all(offered(c, "prefix_stable") for c in self.components)
 
@@ -55,7 +64,9 @@ class Mixture:
 
     def sample_each(self, n: int, rng: np.random.Generator) -> tuple[Items, Array]:
         """Draw n items as `sample` does; return their log-probability under each component."""
-        which = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(n), side="right")
+        n = check_request(n, rng)
+        uniforms = rng.random(n)
+        which = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
         parts, places, own = [], [], []
         for j, child in enumerate(rng.spawn(len(self.components))):
             at = np.flatnonzero(which == j)
@@ -64,21 +75,22 @@ class Mixture:
                 parts.append(batch.items)
                 own.append((j, batch.log_q))
                 places.append(at)
+        if not places:
+            batch = propose(self.components[0], 0, rng)
+            return batch.items, np.empty((len(self.components), 0))
         order = np.argsort(np.concatenate(places), kind="stable")
         log_each = np.empty((len(self.components), n))
         for (j, log_q), items, at in zip(own, parts, places, strict=True):
             log_each[j, at] = log_q
             for k, other in enumerate(self.components):
                 if k != j:
-                    log_each[k, at] = self._ask(other, items)
+                    log_each[k, at] = log_prob_of(other, items)
         return take(concatenate(parts), order), log_each
 
     def log_prob(self, items: Items) -> Array:
         """Return the log of the weighted sum of the components' probabilities."""
-        return self.mixed(np.array([self._ask(c, items) for c in self.components]))
-
-    def _ask(self, component: Proposal, items: Items) -> Array:
-        return check_log_scores(component.log_prob(items), items, name_of(component), "log q")
+        check_items(items)
+        return self.mixed(np.array([log_prob_of(c, items) for c in self.components]))
 
     def mixed(self, log_each: Array) -> Array:
         """Return log q(x) from the log-probabilities under each component, in rows."""
@@ -86,4 +98,27 @@ class Mixture:
         return mixed
 
     def __repr__(self) -> str:
-        return f"Mixture({self.components!r}, weights={self.weights.tolist()!r})"
+        pairs = zip(self.weights, self.components, strict=True)
+        parts = [f"{weight:.3g} {show(component, 40)}" for weight, component in pairs]
+        text = f"Mixture({', '.join(parts)})"
+        return text if len(text) <= LINE else f"{text[: LINE - 4]}...)"
+
+
+def _normalised(weights: Any, n: int) -> Array:
+    """Return n weights that sum to 1."""
+    given = np.ones(n) if weights is None else reals("weights", weights)
+    right = given.shape == (n,) and given.dtype != bool
+    if not right or not (np.isfinite(given) & (given > 0)).all():
+        raise InputError(
+            f"weights are {show(weights)}, but must be {n} numbers above 0, one for each component."
+        )
+    # Halving n times keeps the sum of the largest floats finite, and every digit.
+    scale = 1.0 if given.max() < 1e300 else 2.0 ** -int(n).bit_length()
+    scaled: Array = given * scale
+    scaled = scaled / scaled.sum()
+    if not (scaled > 0).all():
+        raise InputError(
+            f"weights are {show(weights)}: the smallest is 0 beside the others, so its component "
+            "would never be drawn. Leave it out, or give it a larger weight."
+        )
+    return scaled

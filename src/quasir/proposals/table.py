@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.items import Coded
+from quasir.core.arguments import check_request, number, show
+from quasir.core.items import Coded, as_items, check_items
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
 from quasir.proposals.inverse_cdf import InverseCdf
 
 __all__ = ["Table"]
+
+SUM_LIMIT = 2.0**950
+"""Largest sum of weights that is used as it is, in units of 2**64; floats end at 2**1024."""
 
 
 class Table:
@@ -36,28 +40,36 @@ class Table:
     """
 
     prefix_stable = True
+    density = False
 
     def __init__(self, weights: Mapping[Any, float]) -> None:
+        if not isinstance(weights, Mapping):
+            raise InputError(
+                f"a table is made of a {type(weights).__name__}, but must be made of a dictionary "
+                "from items to weights, as in Table({'heads': 1, 'tails': 1})."
+            )
         if not weights:
             raise InputError("the table is empty: give at least one item and its weight.")
         for item, weight in weights.items():
-            if not (isinstance(weight, (int, float, np.number)) and 0 <= weight < math.inf):
+            if not 0 <= number(f"the weight of {show(item)}", weight) < math.inf:
                 raise InputError(
-                    f"the weight of {item!r} is {weight!r}; a weight is a finite number >= 0."
+                    f"the weight of {show(item)} is {show(weight)}; a weight is a finite number "
+                    ">= 0."
                 )
-        values = np.array(list(weights.values()), dtype=np.float64)
+        values = np.array([float(weight) for weight in weights.values()], dtype=np.float64)
         if not values.any():
             raise InputError("all weights of the table are 0: give one item a weight above 0.")
         keys = list(weights)
-        integers = all(isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in keys)
+        column = as_items(keys)
+        integers = isinstance(column, np.ndarray) and column.dtype.kind in "iu"
         self._place: dict[Hashable, int] = {item: i for i, item in enumerate(keys)}
-        self.support: Items = (
-            np.array(keys) if integers else Coded(tuple(keys), np.arange(len(keys)))
-        )
+        self.support: Items = column if integers else Coded(tuple(keys), np.arange(len(keys)))
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(values)
-        total = float(values.sum())
-        self._log_total = math.log(total)
+        # Weights whose sum is too large for a float are scaled; others are kept to the last bit.
+        scale = 1.0 if float(np.ldexp(values, -64).sum()) < SUM_LIMIT else float(values.max())
+        values = values / scale
+        self._log_total = math.log(float(values.sum())) + math.log(scale)
         cumulative = np.cumsum(values)
         cumulative /= cumulative[-1]
         # Rounding must not leave room above the last item that can be drawn.
@@ -66,6 +78,7 @@ class Table:
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items, with one uniform each."""
+        n = check_request(n, rng)
         codes = self._invert(rng.random(n))
         items = (
             self.support[codes]
@@ -76,6 +89,7 @@ class Table:
 
     def log_score(self, items: Items) -> Array:
         """Return the log of each item's weight; -inf if that is 0 or absent."""
+        check_items(items)
         if isinstance(items, Coded):
             places = self._places(items.support)[items.codes]
         else:
@@ -93,7 +107,13 @@ class Table:
             return np.array(places, dtype=np.intp)[inverse]
         if items is getattr(self.support, "support", None):
             return np.arange(len(self._log_weight))
-        return np.array([self._place.get(item, -1) for item in items], dtype=np.intp)
+        try:
+            return np.array([self._place.get(item, -1) for item in items], dtype=np.intp)
+        except TypeError as error:
+            raise InputError(
+                f"items of a table must be hashable, as strings, numbers and tuples are ({error}): "
+                f"the first of these items is {show(items[0])}."
+            ) from error
 
     def __repr__(self) -> str:
         return f"<Table of {len(self._log_weight)} items>"

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from quasir import features
 from quasir.constraints.constrain import constrain
+from quasir.core.formatting import escaped, shown
 from quasir.core.progress import Progress
 from quasir.core.types import Proposal
+from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
 from quasir.recipes.models import Sources
 from quasir.recipes.paths import located
-from quasir.recipes.schema import FeatureSpec, Recipe, Source
+from quasir.recipes.schema import FeatureSpec, Recipe
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
 
@@ -39,8 +42,7 @@ def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     named = features_of(recipe, folder, allow_code)
     recipe = located(recipe, folder)
     sources = Sources(recipe)
-    base = sources.make(recipe.base)
-    proposal = base if recipe.proposal == Source() else sources.make(recipe.proposal)
+    base, proposal = sources.base, sources.make(recipe.proposal)
     return Built(base=base, proposal=proposal, features=named, models=sources.identities())
 
 
@@ -58,49 +60,59 @@ def features_of(
             continue
         if spec.python is not None and not allow_code:
             raise RecipeError(
-                f"feature {name!r} is the function {spec.python}, and this recipe may not run "
-                "code: read that file, and give --allow-code if you trust it."
+                f"feature {shown(name)} is the function {escaped(spec.python)}, and this "
+                "recipe may not run code: read that file, and give --allow-code if you trust it."
             )
         made[name] = _feature(name, spec, folder)
     return made
 
 
 def resolve(
-    recipe: Recipe, built: Built, progress: Progress = False, proposal: Proposal | None = None
+    recipe: Recipe,
+    built: Built,
+    progress: Progress = False,
+    proposal: Proposal | None = None,
+    draws: Draws | None = None,
 ) -> tuple[Recipe, Product]:
     """Fit the lambdas that the recipe does not give; return the full recipe, and the target.
 
-    The fit uses draws of the base, or of `proposal` where it is given.
+    They are fitted together with the tilts that the recipe gives, so that the wishes are met under
+    both. The fit uses draws of the base, or of `proposal` where it is given, or `draws` at hand.
 
     Raises
     ------
     InfeasibleError
         If the wishes cannot be met, or the fit has too few draws.
     """
+    tilts = [Tilt(built.features[name], c) for name, c in recipe.coefficients.items()]
     if recipe.unfitted:
         fitted = constrain(
-            built.base,
+            Product(built.base, tilts),
             {built.features[name]: wish for name, wish in recipe.want.items()},
             n=recipe.fit,
             seed=recipe.seed,
             proposal=proposal,
+            draws=draws,
             progress=progress,
         )
-        coefficients = {**recipe.coefficients, **fitted.coefficients}
-        recipe = recipe.model_copy(update={"coefficients": coefficients})
+        recipe = recipe.model_copy(update={"fitted": dict(fitted.coefficients)})
     factors: list[Factor] = []
     for name in recipe.pointwise:
         feature = built.features[name]
         factors.append(Pointwise(feature if recipe.want[name] == 1.0 else ~feature))
-    factors += [Tilt(built.features[name], c) for name, c in recipe.coefficients.items()]
+    factors += tilts
+    factors += [Tilt(built.features[name], c) for name, c in recipe.fitted.items()]
     return recipe, Product(built.base, factors, list(built.features.values()))
 
 
-def python_files(recipe: Recipe, folder: Path) -> Iterator[Path]:
-    """Yield the Python files of the user's own features."""
-    names = {spec.python.rpartition(":")[0] for spec in recipe.features.values() if spec.python}
-    for name in sorted(names):
-        yield folder / name
+def python_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
+    """Return the Python files of the user's own features, by their path from the recipe's folder.
+
+    A run keeps them under the same paths.
+    """
+    places = [spec.python for spec in recipe.features.values() if spec.python]
+    names = {str(PurePosixPath(place.rpartition(":")[0])) for place in places}
+    return {name: folder / name for name in sorted(names)}
 
 
 def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
@@ -135,16 +147,20 @@ def _function(place: str, folder: Path) -> Callable[[Any], Any]:
     name, _, function = place.rpartition(":")
     path = folder / name
     if not path.is_file():
-        raise RecipeError(f"there is no file {path}, which {place!r} names.")
-    spec = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}", path)
+        raise RecipeError(f"there is no file {shown(str(path), 200)}, which a feature names.")
+    # Two files of one name in different folders are two modules.
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}_{digest}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise RecipeError(f"{path} failed with {type(error).__name__}: {error}.") from error
+    except (Exception, SystemExit) as error:
+        raise RecipeError(
+            f"{path} failed with {type(error).__name__}: {escaped(str(error), 300)}."
+        ) from error
     found = getattr(module, function, None)
     if not callable(found):
         raise RecipeError(f"{path} has no function {function!r}.")

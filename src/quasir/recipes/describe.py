@@ -20,14 +20,13 @@ def asked(recipe: Recipe) -> list[str]:
     for feature, wish in recipe.want.items():
         if feature in recipe.pointwise:
             said.append(f"{feature} is {'true' if wish else 'false'} for every sample.")
-        elif feature in recipe.coefficients:
+        elif feature in recipe.fitted:
             said.append(
                 f"The mean of {feature} is {wish:g}, by a tilt with lambda = "
-                f"{recipe.coefficients[feature]:.4g}."
+                f"{recipe.fitted[feature]:.4g}."
             )
     for feature, coefficient in recipe.coefficients.items():
-        if feature not in recipe.want:
-            said.append(f"{feature} is rewarded: the base is tilted by exp({coefficient:g} phi).")
+        said.append(f"{feature} is rewarded: the base is tilted by exp({coefficient:g} phi).")
     watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
     if watched:
         said.append(f"Also measured: {', '.join(watched)}.")

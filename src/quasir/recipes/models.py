@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quasir.core.files import hash_of
+from quasir.core.formatting import shown
 from quasir.errors import RecipeError
 from quasir.proposals import Mixture, Table, from_scipy
 from quasir.recipes.schema import Recipe, Source
@@ -29,9 +30,19 @@ class Sources:
         self.recipe = recipe
         self.models: dict[tuple[Any, ...], Any] = {}
         self.varied: dict[tuple[Any, ...], Any] = {}
+        self._base: Any = None
+
+    @property
+    def base(self) -> Any:
+        """The base; it is made once."""
+        if self._base is None:
+            self._base = self.make(self.recipe.base)
+        return self._base
 
     def make(self, source: Source) -> Any:
         """Return the distribution of a source: it has `sample` and `log_prob`."""
+        if source.is_base:
+            return self.base
         if source.table is not None:
             return Table(source.table)
         if source.poisson is not None:
@@ -71,6 +82,11 @@ class Sources:
             raise RecipeError(
                 "the proposal names no model, and the base has none: give the proposal a model, a "
                 "table or a poisson."
+            )
+        if settings["revision"] is not None and Path(settings["model"]).is_dir():
+            raise RecipeError(
+                f"{shown(settings['model'])} is a folder and has no revisions, so revision "
+                f"{shown(settings['revision'])} would do nothing: leave it out."
             )
         weights = {name: settings[name] for name in WEIGHTS}
         name = weights.pop("model")

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from quasir import features
-from quasir.core.streams import LARGEST_SEED
+from quasir.core.formatting import escaped, shown
+from quasir.errors import InputError
+from quasir.recipes.numbers import Count, Finite, Flag, Fraction, Positive, SeedNumber, Share
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
+Name = Annotated[str, Field(min_length=1)]
+Temperature = Annotated[Positive, Field(ge=1e-3, le=1e3)]
+"""Logits that are divided by less, or by more, no longer differ as numbers."""
+Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
+"""Means of a Poisson distribution whose log-probability is right to 1e-5.
+
+It is a difference of numbers near mean * log(mean); at 1e15 it would be off by whole units.
+"""
+LogLevel = Annotated[Finite, Field(ge=-1e9, le=1e9)]
+
+OF_MODEL = (
+    "model",
+    "adapter",
+    "revision",
+    "dtype",
+    "prompt",
+    "source",
+    "temperature",
+    "top_k",
+    "top_p",
+)
+"""The settings of a language model; they mean nothing to other distributions."""
 
 
 class Part(BaseModel):
@@ -30,21 +54,21 @@ class SimilaritySpec(Part):
     """The similarity of a text to a given one, by sentence embeddings."""
 
     text: str
-    above: float | None = None
+    above: Annotated[Finite, Field(ge=-1, le=1)] | None = None
 
 
 class FeatureSpec(Part):
     """One feature: the name of a built-in one, or exactly one kind with its settings."""
 
     named: str | None = None
-    words: list[str] | None = None
+    words: Annotated[list[str], Field(min_length=1)] | None = None
     contains: str | None = None
     regex: str | None = None
     pronouns: Literal["female", "male"] | None = None
     length: Literal["characters", "words", "tokens"] | None = None
     similarity: SimilaritySpec | None = None
     python: Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")] | None = None
-    case: bool | None = None
+    case: Flag | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -64,12 +88,36 @@ class FeatureSpec(Part):
             )
         if self.named is not None and self.named not in features.NAMED:
             raise ValueError(
-                f"no feature is called {self.named!r}: built in are {', '.join(features.NAMED)}; "
-                "define others as in {contains: word}"
+                f"no feature is called {shown(self.named)}: built in are "
+                f"{', '.join(features.NAMED)}; define others as in {{contains: word}}"
             )
         if self.case is not None and not self.given(("words", "contains", "regex")):
             raise ValueError("case goes with words, contains or regex")
+        self._try_pattern()
+        self._check_python()
         return self
+
+    def _try_pattern(self) -> None:
+        """Make the pattern once, so that a wrong one is found with its line."""
+        try:
+            if self.words is not None:
+                features.words(self.words)
+            if self.contains is not None:
+                features.contains(self.contains)
+            if self.regex is not None:
+                features.regex(self.regex)
+        except InputError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+
+    def _check_python(self) -> None:
+        if self.python is None:
+            return
+        path = PurePosixPath(self.python.rpartition(":")[0])
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(
+                "a run keeps a copy of the code, so the file lies beside the recipe or in a folder "
+                "there: give its path from the recipe's folder, without '..'"
+            )
 
     @property
     def boolean(self) -> bool:
@@ -82,27 +130,27 @@ class FeatureSpec(Part):
 class RoundTripSpec(Part):
     """Translation there and back (section 3.3)."""
 
-    there: str
-    back: str
+    there: Name
+    back: Name
     text: str
-    beams: PositiveInt = 5
-    top_k: PositiveInt | None = 30
+    beams: Count = 5
+    top_k: Count | None = 30
 
 
 class Source(Part):
     """A distribution: a language model, a table, a Poisson, a round trip, or a mixture."""
 
-    model: str | None = None
-    adapter: str | None = None
-    revision: str | None = None
+    model: Name | None = None
+    adapter: Name | None = None
+    revision: Name | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     prompt: str | None = None
     source: str | None = None
-    temperature: Positive = 1.0
-    top_k: PositiveInt | None = None
+    temperature: Temperature = 1.0
+    top_k: Count | None = None
     top_p: Fraction | None = None
     table: Annotated[dict[str, Positive], Field(min_length=1)] | None = None
-    poisson: Positive | None = None
+    poisson: Rate | None = None
     round_trip: RoundTripSpec | None = None
     mixture: Annotated[list[Source], Field(min_length=1)] | None = None
     weight: Positive = 1.0
@@ -117,28 +165,61 @@ class Source(Part):
     @model_validator(mode="after")
     def _one_kind(self) -> Source:
         kinds = self.given(("table", "poisson", "round_trip", "mixture"))
-        of_model = self.given(("model", "adapter", "revision", "prompt", "source"))
+        of_model = self.given(tuple(self.of_model))
         if len(kinds) > 1 or (kinds and of_model):
             raise ValueError(
                 f"{' and '.join([*kinds, *of_model])} do not go together: give a model, or one of "
-                "table, poisson, round_trip and mixture"
+                f"table, poisson, round_trip and mixture. {', '.join(OF_MODEL[1:])} are settings "
+                "of a model and mean nothing elsewhere"
             )
         if self.prompt is not None and self.source is not None:
             raise ValueError(
                 "a causal model has a prompt, an encoder-decoder has a source: give one of them"
             )
+        if self.revision is not None and self.model and self.model.startswith("quasir/"):
+            raise ValueError(
+                f"{shown(self.model)} comes with the package and has no revisions: leave revision "
+                "out"
+            )
+        if self.table is not None:
+            _check_weights("the table", self.table)
+        if self.mixture is not None:
+            weights = {f"part {i}": part.weight for i, part in enumerate(self.mixture, start=1)}
+            _check_weights("the mixture", weights)
         return self
+
+    @property
+    def of_model(self) -> list[str]:
+        """The settings of a language model that are given; None is one, where the base has one."""
+        return [name for name in OF_MODEL if name in self.model_fields_set]
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it leaves everything out but its weight in a mixture, and so is the base."""
+        return not self.of_model and not self.given(("table", "poisson", "round_trip", "mixture"))
+
+
+def _check_weights(of: str, weights: Mapping[str, float]) -> None:
+    """Refuse weights that overflow, or that are 0 beside the others."""
+    total = sum(weights.values())
+    if not math.isfinite(total):
+        raise ValueError(f"the weights of {of} add up to more than a float can hold (1e308)")
+    for name, weight in weights.items():
+        if weight / total == 0.0:
+            raise ValueError(
+                f"the weight of {escaped(name)} in {of}, {weight:g}, is 0 beside the sum {total:g}"
+            )
 
 
 class Choice(Part):
     """How to choose beta: exactly one wish."""
 
     acceptance_rate: Fraction | None = None
-    tvd: Annotated[float, Field(ge=0, le=1)] | None = None
-    tvd_bound: Annotated[float, Field(ge=0, le=1)] | None = None
-    kl: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    tvd: Share | None = None
+    tvd_bound: Share | None = None
+    kl: Annotated[Finite, Field(ge=0)] | None = None
     beta: Positive | None = None
-    log_beta: Finite | None = None
+    log_beta: LogLevel | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Choice:
@@ -171,7 +252,9 @@ class Recipe(Part):
     want : dict
         Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
     coefficients : dict
-        Name -> lambda (written ``lambda`` in YAML); fitted where absent.
+        Name -> lambda of a tilt that is given (written ``lambda`` in YAML).
+    fitted : dict
+        Name -> lambda of a wish that holds in the mean; fitted where absent.
     proposal : Source
         q(x); settings that it leaves out are taken from the base.
     draws, fit : int
@@ -184,16 +267,17 @@ class Recipe(Part):
 
     about: str = ""
     base: Source
-    features: dict[str, FeatureSpec] = {}
+    features: dict[Name, FeatureSpec] = {}
     want: dict[str, Finite] = {}
     coefficients: dict[str, Finite] = Field({}, alias="lambda")
+    fitted: dict[str, Finite] = {}
     proposal: Source = Source()
-    draws: PositiveInt = 20_000
-    fit: PositiveInt = 20_000
-    max_tokens: PositiveInt = 40
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
+    draws: Count = 20_000
+    fit: Count = 20_000
+    max_tokens: Count = 40
+    seed: SeedNumber = 0
     choose: Choice = Choice(acceptance_rate=0.01)
-    samples: PositiveInt = 1000
+    samples: Count = 1000
 
     @property
     def pointwise(self) -> list[str]:
@@ -201,14 +285,11 @@ class Recipe(Part):
         return [
             name
             for name, wish in self.want.items()
-            if wish in (0.0, 1.0) and name not in self.coefficients and self.features[name].boolean
+            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].boolean
         ]
 
     @property
     def unfitted(self) -> list[str]:
         """The features whose lambda is not known yet."""
-        return [
-            name
-            for name in self.want
-            if name not in self.coefficients and name not in self.pointwise
-        ]
+        pointwise = self.pointwise
+        return [name for name in self.want if name not in self.fitted and name not in pointwise]

@@ -36,10 +36,8 @@
     });
   }
 
-  function textNode(entry) {
-    const paragraph = make("p", "text");
-    paragraph.dir = "auto";
-    for (const piece of entry.pieces) {
+  function writePieces(paragraph, pieces) {
+    for (const piece of pieces) {
       if (typeof piece === "string") { write(paragraph, piece); continue; }
       const [text, ...fired] = piece;
       let inner = paragraph;
@@ -50,13 +48,31 @@
       }
       write(inner, text);
     }
-    if (!entry.pieces.some((piece) => piece.length && piece[0].length)) {
-      paragraph.append(make("span", "nothing", "(an empty text)"));
+  }
+
+  const lengthOf = (pieces) => pieces.reduce((sum, piece) => sum + [...(typeof piece === "string" ? piece : piece[0])].length, 0);
+
+  function textNodes(entry) {
+    const paragraph = make("p", "text");
+    paragraph.dir = "auto";
+    writePieces(paragraph, entry.pieces);
+    if (!entry.pieces.length) paragraph.append(make("span", "nothing", "(an empty text)"));
+    const nodes = [paragraph];
+    let end = paragraph;
+    if (entry.rest.length) {
+      paragraph.append(make("span", "nothing", " …"));
+      const folded = make("details", "folded");
+      folded.append(make("summary", "", `${whole.format(lengthOf(entry.rest))} more characters`));
+      end = make("p", "text");
+      end.dir = "auto";
+      writePieces(end, entry.rest);
+      folded.append(end);
+      nodes.push(folded);
     }
     if (entry.more) {
-      paragraph.append(make("span", "nothing", ` … ${whole.format(entry.more)} more characters`));
+      end.append(make("span", "nothing", ` … ${whole.format(entry.more)} more characters, not kept on this page`));
     }
-    return paragraph;
+    return nodes;
   }
 
   // The nodes of all texts are made once; moving beta only shows and hides them.
@@ -66,7 +82,7 @@
     const meta = make("div", "meta");
     const fate = make("span", "fate");
     meta.append(make("span", "number", `draw ${entry.draw}`), fate);
-    item.append(meta, textNode(entry));
+    item.append(meta, ...textNodes(entry));
     list.append(item);
     return { item, fate, entry };
   }) : [];

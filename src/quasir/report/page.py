@@ -25,10 +25,12 @@ from quasir.estimation.quantities import heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.page_data import as_json, page_data
 from quasir.report.phrases import Phrase, beta_text, number_text, phrase, rate_phrase
+from quasir.report.wish_sentences import sentences
 
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
     from quasir.certificates.curve import Curve
+    from quasir.certificates.wished import Wished
     from quasir.draws.draws import Draws
 
 __all__ = ["About", "page"]
@@ -59,6 +61,7 @@ def page(
     draws: Draws,
     features: Sequence[Feature],
     checks: Sequence[Check] = (),
+    wished: Sequence[Wished] = (),
 ) -> str:
     """Return the report as one HTML file.
 
@@ -67,7 +70,7 @@ def page(
     about : About
         The run in words.
     curve : Curve
-        The trade-off of these draws; the slider moves along its betas.
+        The trade-off of these draws; the slider moves along its betas and the chosen one.
     certificate : Certificate
         The certificate at the chosen beta.
     draws : Draws
@@ -76,6 +79,8 @@ def page(
         Features whose words are coloured.
     checks : sequence of Check
         The samples' moments, compared with the predicted ones.
+    wished : sequence of Wished
+        The wished moments, compared with the target's.
 
     Examples
     --------
@@ -92,8 +97,9 @@ def page(
             f"the curve is of {curve.n:,} draws, but {len(draws):,} were given: the page would "
             "show texts that are not in the curves. Give the draws that the curve was made from."
         )
-    data = page_data(curve, certificate, draws, features)
+    data = page_data(curve.including(certificate.log_beta), certificate, draws, features)
     script = _packaged("page_chart.js") + _packaged("page.js")
+    observed = {check.name: check for check in checks}
     doubtful = [check for check in checks if check.doubtful]
     html = _template().render(
         about=about,
@@ -113,6 +119,7 @@ def page(
         script_hash=_hash(script),
         style=Markup(_packaged("page.css")),
         tail=tail_text(certificate.pareto_k),
+        wishes=[(one.name, sentences(one, observed.get(one.name))) for one in wished],
     )
     # A lone surrogate in a name cannot be encoded in UTF-8.
     return html.encode("utf-8", "replace").decode("utf-8")

@@ -16,12 +16,18 @@ from quasir.report.phrases import beta_text
 if TYPE_CHECKING:
     from quasir.draws.draws import Draws
 
-__all__ = ["MOST_CHARACTERS", "SHOWN", "first_accepted", "shown_texts"]
+__all__ = ["AT_ONCE", "BEGINNING", "MOST_CHARACTERS", "SHOWN", "first_accepted", "shown_texts"]
 
 SHOWN = 20
 """Accepted draws that are shown at each beta."""
-MOST_CHARACTERS = 2000
+AT_ONCE = 800
+"""A longer text is folded: its beginning is shown, and a click shows the rest."""
+BEGINNING = 600
+"""Characters of a folded text that are shown at once."""
+MOST_CHARACTERS = 20_000
 """A longer text is cut, and the page says so."""
+FOLDED = 1_000_000
+"""Characters of all folded parts together, at most, so that the page stays small."""
 
 
 def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> NDArray[np.intp]:
@@ -49,29 +55,36 @@ def shown_texts(
 ) -> list[dict[str, Any]]:
     """Return the texts of `first_accepted`, cut into pieces by the features of their words.
 
-    `log_alpha` is not rounded, so that alpha > beta on the page is exact.
+    `log_alpha` is not rounded, so that alpha > beta on the page is exact. The end of a long text is
+    in `rest`, and `more` characters are left out.
     """
     if draws.items is None:
         return []
-    log_alpha = draws.log_alpha
-    return [
-        {
-            "draw": i,
-            "log_alpha": float(log_alpha[i]),
-            "until": beta_text(float(log_alpha[i])),
-            **_marked(draws, i, features),
-        }
-        for i in first_accepted(log_alpha, log_betas).tolist()
-    ]
+    log_alpha, left, shown = draws.log_alpha, FOLDED, []
+    for i in first_accepted(log_alpha, log_betas).tolist():
+        marked = _marked(draws, i, features, left)
+        left -= marked.pop("folded")
+        alpha = float(log_alpha[i])
+        shown.append({"draw": i, "log_alpha": alpha, "until": beta_text(alpha), **marked})
+    return shown
 
 
-def _marked(draws: Draws, i: int, features: Sequence[Feature]) -> dict[str, Any]:
+def _marked(draws: Draws, i: int, features: Sequence[Feature], room: int) -> dict[str, Any]:
+    """Return the pieces shown at once, those folded, and how many characters were cut."""
     text = text_of(draws.items[i])
-    cut = text[:MOST_CHARACTERS]
     places = [_places(draws, i, feature, text) for feature in features]
+    first = len(text) if len(text) <= AT_ONCE else BEGINNING
+    last = max(first, min(len(text), MOST_CHARACTERS, first + room))
+
+    def between(start: int, end: int) -> list[Any]:
+        moved = [[(a - start, b - start) for a, b in spans] for spans in places]
+        return [[piece, *on] if on else piece for piece, on in pieces(text[start:end], moved)]
+
     return {
-        "pieces": [[piece, *on] if on else piece for piece, on in pieces(cut, places)],
-        "more": len(text) - len(cut),
+        "pieces": between(0, first),
+        "rest": between(first, last) if last > first else [],
+        "folded": last - first,
+        "more": len(text) - last,
     }
 
 

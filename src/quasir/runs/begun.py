@@ -9,11 +9,15 @@ from typing import Any
 from quasir import recipes
 from quasir.core.files import hash_of, write_bytes, write_text
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair
 from quasir.core.types import Proposal
-from quasir.errors import InputError, StoreError
+from quasir.draws.support import check_by_base, refuse_cut_support
+from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import build, python_files, resolve
 from quasir.recipes.paths import located, portable
 from quasir.recipes.schema import Recipe
+from quasir.runs.fitting import FIT, fitting_draws
+from quasir.runs.integrity import FREE, read_checked, recipe_hash
 from quasir.runs.worker_recipe import RecipeParts
 from quasir.store import Store
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
@@ -23,9 +27,6 @@ __all__ = ["TEXT_BLOCKS_A_SHARD", "BegunRun", "check_seed", "keep_code", "refuse
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
-
-FREE = {"about", "draws", "choose", "samples", "coefficients"}
-"""Fields that may change on resume; lambda is checked separately."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +74,20 @@ class BegunRun:
         StoreError
             If the folder holds a run of another recipe, of other code or of other models.
         """
-        there = (folder / MANIFEST).is_file()
+        store = Store.open(folder) if (folder / MANIFEST).is_file() else None
         recipe = located(recipe, beside)
-        if there:
-            before = located(recipes.read(folder / "recipe.yaml"), folder)
+        if store is not None:
+            before = located(read_checked(folder, store), folder)
             refuse_changes(before, recipe, folder)
-            update = {"coefficients": before.coefficients}
-            recipe = recipe.model_copy(update=update)
-        elif beside.resolve() != folder.resolve() and _holds_files(folder):
+            recipe = recipe.model_copy(update={"fitted": before.fitted})
+        elif beside.resolve() != folder.resolve() and not _is_free(folder, recipe):
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
-        files = {path.name: path for path in python_files(recipe, beside)}
+        files = python_files(recipe, beside)
         built = build(recipe, beside, allow_code)
         code = {name: hash_of(path) for name, path in files.items()}
-        if there:
-            store = Store.open(folder)
+        if store is not None:
             if shards_at is not None:
                 _refuse_others("shards_at", store.manifest.shards_at, shards_at, folder)
             _refuse_others("code", store.manifest.code, code, folder)
@@ -101,17 +100,24 @@ class BegunRun:
                 target=target,
                 proposal=built.proposal,
             )
-        resolved, target = resolve(recipe, built, progress)
+        draws = fitting_draws(recipe, built, folder, progress) if recipe.unfitted else None
+        resolved, target = resolve(recipe, built, draws=draws)
+        check_pair(target, built.proposal)
+        refuse_cut_support(target, built.proposal)
+        check = check_by_base(target, built.proposal, recipe.seed)
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "recipe.yaml", recipes.dump(portable(resolved, folder)))
+        kept = portable(resolved, folder)
+        write_text(folder / "recipe.yaml", recipes.dump(kept))
         keep_code(recipe, beside, folder)
         store = Store.create(
             folder,
             recipe.seed,
             TEXT_BLOCKS_A_SHARD if built.models else BLOCKS_A_SHARD,
             models=built.models,
+            recipe=recipe_hash(kept),
             code=code,
             shards_at=shards_at,
+            base_check=None if check is None else check.to_dict(),
         )
         return cls(
             folder=folder, recipe=resolved, store=store, target=target, proposal=built.proposal
@@ -130,13 +136,31 @@ class BegunRun:
 
 def keep_code(recipe: Recipe, source: Path, folder: Path) -> None:
     """Copy the files of a user's own features into the run, from next to the recipe."""
-    for path in python_files(recipe, source):
-        if path.resolve() != (folder / path.name).resolve():
-            write_bytes(folder / path.name, path.read_bytes())
+    for name, path in python_files(recipe, source).items():
+        if path.resolve() != (folder / name).resolve():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(folder / name, path.read_bytes())
 
 
-def _holds_files(folder: Path) -> bool:
-    return folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir())
+def _is_free(folder: Path, recipe: Recipe) -> bool:
+    """Return whether a folder is empty, but for what this run left before its first manifest.
+
+    That is a lock, the draws of a fit, and, where the disk was full or the process was killed
+    just then, the recipe itself with its code and an empty folder for the shards.
+    """
+    if not folder.is_dir():
+        return True
+    there = {path.name for path in folder.iterdir()} - {".lock", FIT}
+    if "recipe.yaml" not in there:
+        return not there
+    try:
+        left = located(recipes.read(folder / "recipe.yaml"), folder)
+        refuse_changes(left, recipe, folder)
+    except QuasirError:
+        return False
+    code = {Path(name).parts[0] for name in python_files(recipe, folder)}
+    empty = not any((folder / "draws").glob("*"))
+    return empty and there <= {"recipe.yaml", "draws", *code}
 
 
 def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
@@ -144,12 +168,16 @@ def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     changed = []
     for name in Recipe.model_fields:
         was, is_now = getattr(before, name), getattr(now, name)
-        if name == "coefficients":
-            # The run has its lambda; one that the recipe gives must be the same.
-            if any(before.coefficients.get(feature) != value for feature, value in is_now.items()):
-                changed.append(f"lambda was {was}, now {is_now}")
+        if name == "fitted":
+            # The run has its fitted lambda; one that the recipe gives must be the same.
+            if is_now and was != is_now:
+                changed.append(f"fitted was {_shown(was)}, now {_shown(is_now)}")
         elif name not in FREE and was != is_now:
-            changed.append(f"{name} was {_shown(was)}, now {_shown(is_now)}")
+            alias = "lambda" if name == "coefficients" else name
+            changed.append(f"{alias} was {_shown(was)}, now {_shown(is_now)}")
+    same = now.model_copy(update={"fitted": before.fitted})
+    if not changed and recipe_hash(before) != recipe_hash(same):
+        changed.append("a setting of the base or the proposal was left out and is given now")
     if changed:
         raise StoreError(
             f"{folder} is a run of another recipe: {'; '.join(changed)}. This recipe would give "
@@ -184,5 +212,7 @@ def _shown(value: Any) -> str:
             key: part.model_dump(exclude_defaults=True) if hasattr(part, "model_dump") else part
             for key, part in value.items()
         }
-    text = str(plain) if plain != {} else "the base"
+    if plain == {}:
+        return "the base" if hasattr(value, "model_dump") else "absent"
+    text = str(plain)
     return text if len(text) <= 120 else text[:117] + "..."

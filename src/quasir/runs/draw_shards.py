@@ -20,6 +20,7 @@ from quasir.store import Shard, Store
 from quasir.store.control import clear_stop, stop_asked
 from quasir.store.locations import Location, location_of
 from quasir.store.manifest import shard_name
+from quasir.store.origin import Origin
 from quasir.store.store import write_shard
 
 __all__ = ["draw_into", "draw_shard"]
@@ -85,6 +86,7 @@ def draw_into(
             streams=store.streams,
             blocks_a_shard=store.blocks_a_shard,
             address=store.location.address,
+            origin=store.origin,
         )
         done = engine.map(work, tasks, lambda: stop_asked(store.folder), here)
     workers = _Workers()
@@ -158,6 +160,7 @@ def _here(store: Store, target: Target, proposal: Proposal, tally: _Tally) -> Wo
             streams=store.streams,
             blocks_a_shard=store.blocks_a_shard,
             location=store.location,
+            origin=store.origin,
             tell=tally.within,
         )
 
@@ -172,6 +175,7 @@ class ShardWork:
     streams: DrawStreams
     blocks_a_shard: int
     address: str
+    origin: Origin
 
     what = "shard"
 
@@ -188,6 +192,7 @@ class ShardWork:
                 streams=self.streams,
                 blocks_a_shard=self.blocks_a_shard,
                 location=location,
+                origin=self.origin,
             )
 
         return work
@@ -205,6 +210,7 @@ def _write_drawn(
     streams: DrawStreams,
     blocks_a_shard: int,
     location: Location,
+    origin: Origin,
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Written:
     """Draw a shard and write it, whole or not at all."""
@@ -219,7 +225,7 @@ def _write_drawn(
         size=size,
         tell=tell,
     )
-    sha256 = write_shard(location, number, draws.rows, number * blocks_a_shard * BLOCK)
+    sha256 = write_shard(location, number, draws.rows, number * blocks_a_shard * BLOCK, origin)
     seconds = time.perf_counter() - start
     return Written(
         shard=Shard(len(draws), sha256, seconds, location.identity(shard_name(number))),

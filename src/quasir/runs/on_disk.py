@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from quasir import recipes
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve
@@ -13,6 +12,8 @@ from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes import Recipe
+from quasir.runs.advice import command
+from quasir.runs.integrity import read_checked
 from quasir.runs.outcome import Outcome, conclude
 from quasir.samplers.results import Samples
 from quasir.store import Store
@@ -45,10 +46,10 @@ class Run:
         path = self.folder / "recipe.yaml"
         if not path.is_file():
             raise InputError(
-                f"{self.folder} has no recipe.yaml that says what was asked: `quasir tradeoff` and "
-                "`quasir sample` need none."
+                f"{self.folder} has no recipe.yaml that says what was asked: "
+                f"`{command('tradeoff', self.folder)}` needs none."
             )
-        return recipes.read(path)
+        return read_checked(self.folder, self.store)
 
     @cached_property
     def draws(self) -> Draws:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve
+from quasir.certificates.wished import Wished, wished_of
 from quasir.draws.draws import Draws
 from quasir.errors import UnreachableError
 from quasir.recipes import Recipe
+from quasir.runs.advice import command
 from quasir.runs.sampling import Sampled, sample_run
 from quasir.samplers.results import Samples
 
@@ -28,12 +31,15 @@ class Outcome:
         Samples, the certificate at their beta, and the checks.
     shortfalls : tuple of str
         What the recipe asked for and did not get; also among the certificate's doubts.
+    wished : tuple of Wished
+        Each wished moment, with the moment that the target has.
     """
 
     draws: Draws
     curve: Curve
     sampled: Sampled
     shortfalls: tuple[str, ...]
+    wished: tuple[Wished, ...] = ()
 
     @property
     def certificate(self) -> Certificate:
@@ -51,7 +57,7 @@ class Outcome:
         return self.sampled.checks
 
 
-def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: object) -> Outcome:
+def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: str | Path) -> Outcome:
     """Choose beta, and sample from the stored draws; nothing is written.
 
     Raises
@@ -66,13 +72,18 @@ def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: object) -> Outc
     if found < recipe.samples:
         shortfalls.append(
             f"Only {found:,} of the {recipe.samples:,} samples asked for are among the draws: "
-            f"`quasir sample {folder} -n {recipe.samples}` draws more until there are enough."
+            f"`{command('sample', folder, '-n', recipe.samples, recipe=recipe)}` draws more until "
+            "there are enough."
         )
+    boolean = [name for name, column in draws.features.items() if column.dtype == bool]
+    wished = wished_of(curve, certificate, recipe.want, boolean)
+    shortfalls += [one.doubt for one in wished if one.doubt is not None]
     return Outcome(
         draws=draws,
         curve=curve,
         sampled=sampled.with_doubts(*shortfalls),
         shortfalls=tuple(shortfalls),
+        wished=wished,
     )
 
 

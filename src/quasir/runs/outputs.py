@@ -14,7 +14,7 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve
 from quasir.certificates.figures import panels_of, plot_curve, plot_panel
-from quasir.core.files import write_json, write_text, write_with
+from quasir.core.files import make_folder, write_bytes, write_json, write_text, write_with
 from quasir.core.items import text_of
 from quasir.recipes import Recipe
 from quasir.recipes.building import features_of
@@ -53,6 +53,7 @@ def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) 
             outcome.draws,
             features=features,
             checks=outcome.checks,
+            wished=outcome.wished,
         ),
     )
 
@@ -86,7 +87,7 @@ def write_figures(folder: Path, curve: Curve) -> None:
 
 def _written(folder: Path, name: str, figure: Any) -> Path:
     path = folder / "figures" / f"{name}.png"
-    path.parent.mkdir(exist_ok=True)
+    make_folder(path.parent)
     write_with(path, partial(figure.savefig, dpi=200, format="png"))
     return path
 
@@ -115,4 +116,6 @@ def lines_of(sampled: Sampled) -> Iterator[dict[str, Any]]:
 def write_samples(folder: Path, sampled: Sampled) -> None:
     """Write `samples.jsonl`: a line for each sample."""
     lines = (json.dumps(line, ensure_ascii=False) for line in lines_of(sampled))
-    write_text(folder / "samples.jsonl", "".join(f"{line}\n" for line in lines))
+    text = "".join(f"{line}\n" for line in lines)
+    # A lone surrogate is not UTF-8; its escape is JSON.
+    write_bytes(folder / "samples.jsonl", text.encode("utf-8", "backslashreplace"))

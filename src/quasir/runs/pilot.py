@@ -27,6 +27,8 @@ __all__ = ["Plan", "Range", "plan_run"]
 
 PILOT = 1_000_000
 """Draws of the pilot that are used, at most."""
+MOST_DRAWS = 1e18
+"""A plan for more draws than this is a slip."""
 PARTS = 8
 """Parts that the pilot is cut into."""
 SMALL_PILOT = 5000
@@ -98,9 +100,11 @@ class Plan:
 
     def machines_for(self, hours: float) -> int | None:
         """Return how many machines finish within the time, by the upper end of the range."""
-        if self.seconds is None:
+        if not 0 < hours < math.inf:
+            raise InputError(f"hours is {hours}, but must be a finite number above 0.")
+        if self.seconds is None or not math.isfinite(needed := self.seconds.high / (3600 * hours)):
             return None
-        return max(1, math.ceil(self.seconds.high / (3600 * hours)))
+        return max(1, math.ceil(needed))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -137,8 +141,8 @@ def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = N
     UnreachableError
         If the pilot cannot confirm the wish at any beta; the message says what would help.
     """
-    if not se > 0:
-        raise InputError(f"se is {se}, but must be above 0.")
+    if not 0 < se < math.inf:
+        raise InputError(f"se is {se}, but must be a finite number above 0.")
     name = next(iter(wish))
     of = of or (name if name in WISHES else "tvd")
     pilot = _pilot(store)
@@ -148,6 +152,11 @@ def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = N
         raise InputError(
             f"the pilot's {len(pilot):,} draws cannot tell how well {of} is known at that beta: "
             f"{certificate.doubts[0] if certificate.doubts else 'none lies above it.'}"
+        )
+    if now.se > se * math.sqrt(MOST_DRAWS / len(pilot)):
+        raise InputError(
+            f"se is {se:g}, and is {now.se:.3g} after {len(pilot):,} draws: more than "
+            f"{MOST_DRAWS:.0e} draws would be needed. Ask for a larger one."
         )
     relative = _relative_error(pilot, certificate, of)
     wanted = Range.around(max(len(pilot) * (now.se / se) ** 2, 1.0), relative)
@@ -179,10 +188,17 @@ def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = N
 
 
 def _pilot(store: Store) -> Draws:
-    most = max(PILOT // store.shard_size, 1)
-    return Draws.concatenate(
-        [Draws.of_shard(store, i, items=False) for i in store.numbers()[:most]]
-    )
+    """Return the first draws, without items; raise `StoreError` for a damaged shard."""
+    import pyarrow as pa
+
+    parts, damaged = [], []
+    for number in store.numbers()[: max(PILOT // store.shard_size, 1)]:
+        try:
+            parts.append(Draws.of_shard(store, number, items=False))
+        except (OSError, pa.ArrowException):
+            damaged.append(number)
+    store.refuse(damaged)
+    return Draws.concatenate(parts)
 
 
 def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
@@ -251,8 +267,8 @@ def _doubts(
         )
     if per_second is None:
         doubts.append(
-            f"{store.folder} does not record how long its shards took, so the hours are unknown: "
-            "draw a pilot with `quasir draw`."
+            f"{store.folder} does not record how long its shards took, so the hours are unknown; "
+            "a run that is drawn from a recipe does."
         )
     elif sum(1 for shard in store.shards.values() if shard.seconds) < 3:
         doubts.append(

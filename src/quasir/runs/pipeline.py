@@ -15,11 +15,21 @@ from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
 from quasir.runs.begun import BegunRun
 from quasir.runs.draw_shards import draw_into
+from quasir.runs.holding import held, must_be_possible
 from quasir.runs.on_disk import Run
 from quasir.runs.outputs import write_outputs
-from quasir.store import MANIFEST, Store, locked
+from quasir.store import MANIFEST, Store
 
-__all__ = ["begin", "draw_all", "draw_more", "finish", "folder_of", "local_engine", "run"]
+__all__ = [
+    "begin",
+    "draw_all",
+    "draw_more",
+    "finish",
+    "folder_of",
+    "local_engine",
+    "read_recipe",
+    "run",
+]
 
 RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
@@ -63,7 +73,8 @@ def run(
     """
     reporter = _reporter(progress)
     folder = folder_of(recipe, out)
-    with locked(folder):
+    read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
+    with held(folder):
         begun = begin(
             recipe, folder, draws=draws, seed=seed, allow_code=allow_code, reporter=reporter
         )
@@ -73,7 +84,19 @@ def run(
 
 
 def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
-    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME."""
+    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME.
+
+    Raises
+    ------
+    InputError
+        If no folder can be there: a file is in the way, or the name is too long.
+    """
+    folder = _folder(recipe, out)
+    must_be_possible(folder)
+    return folder
+
+
+def _folder(recipe: RecipeSource, out: str | Path | None) -> Path:
     if out is not None:
         return Path(out)
     if isinstance(recipe, Mapping):

@@ -18,6 +18,7 @@ from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.acceptance import log_acceptance, log_p_beta
 from quasir.draws.draws import Draws
+from quasir.errors import InputError
 from quasir.samplers.loop import budget_exceeded
 from quasir.samplers.results import Samples
 
@@ -102,10 +103,21 @@ def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> 
 def samples_of(
     kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
 ) -> Samples:
-    """Return accepted draws as samples; `index` holds their indices in the run."""
+    """Return accepted draws as samples; `index` holds their indices in the run.
+
+    Raises
+    ------
+    InputError
+        If there are any, and they were kept without their items.
+    """
+    if kept.items is None and len(index):
+        raise InputError(
+            f"the {proposals:,} draws were kept without their items, so there is nothing to sample "
+            "from: keep the items too, or look at the trade-off only."
+        )
     log_z_beta = certificate.log_z_beta.value
     return Samples(
-        items=kept.items,
+        items=[] if kept.items is None else kept.items,
         log_p=kept.log_p,
         log_q=kept.log_q,
         proposals=int(index[-1]) + 1 if len(index) else proposals,

@@ -136,7 +136,7 @@ def _with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
         return asked
     before = located(recipes.read(path), folder)
     refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
-    return asked.model_copy(update={"coefficients": before.coefficients})
+    return asked.model_copy(update={"fitted": before.fitted})
 
 
 def _is_tuned(folder: Path) -> bool:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quasir import recipes
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import curve_of
+from quasir.certificates.tradeoff import curve_of, summary_basis
 from quasir.core.formatting import level_text
 from quasir.errors import InputError, QuasirError
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.summary import Summary
 from quasir.estimation.summary_cache import shard_summary, summarise
 from quasir.recipes.schema import Recipe
+from quasir.runs.integrity import read_checked
 from quasir.runs.outcome import choose_beta
 from quasir.store import Store
 
@@ -106,11 +106,11 @@ class Watcher:
     def look(self) -> Glance:
         """Return the run as it is now."""
         store = Store.open(self.folder)
-        recipe = _recipe(self.folder)
+        recipe = _recipe(self.folder, store)
         summary = self._summary(store)
         curve = certificate = short = None
         if summary is not None:
-            curve = curve_of(summary.basis(store.doubts, store.log_ceiling))
+            curve = curve_of(summary_basis(store, summary))
             if recipe is not None:
                 certificate, short = _chosen(curve, recipe)
         return Glance(
@@ -160,9 +160,8 @@ def speed_of(store: Store) -> float | None:
     return float(sum(shard.draws for shard in timed) / seconds * (store.manifest.workers or 1))
 
 
-def _recipe(folder: Path) -> Recipe | None:
-    path = folder / "recipe.yaml"
-    return recipes.read(path) if path.exists() else None
+def _recipe(folder: Path, store: Store) -> Recipe | None:
+    return read_checked(folder, store) if (folder / "recipe.yaml").exists() else None
 
 
 def _chosen(curve: Curve, recipe: Recipe) -> tuple[Certificate | None, str | None]:

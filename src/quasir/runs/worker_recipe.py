@@ -37,7 +37,9 @@ class RecipeParts:
     @classmethod
     def of(cls, recipe: Recipe, folder: Path, models: list[dict[str, Any]]) -> RecipeParts:
         """Return the parts of a run in `folder`."""
-        files = tuple((path.name, path.read_bytes()) for path in python_files(recipe, folder))
+        files = tuple(
+            (name, path.read_bytes()) for name, path in python_files(recipe, folder).items()
+        )
         return cls(recipes.dump(recipe), files, tuple(models))
 
     def __call__(self) -> tuple[Target, Proposal]:
@@ -51,6 +53,7 @@ class RecipeParts:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for file, content in self.files:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_bytes(content)
             recipe = recipes.parse(self.recipe, "recipe.yaml")
             built = build(recipe, folder, allow_code=bool(self.files))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quasir.core.arguments import check_optional_count
+from quasir.core.arguments import MOST, check_optional_count
 from quasir.core.items import as_items
 from quasir.core.optional import offered
 from quasir.core.progress import Progress
-from quasir.core.scores import check_log_scores, name_of, score
+from quasir.core.scores import log_prob_of, score
 from quasir.core.streams import BLOCK, DrawStreams, Purpose, derived_seed
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.acceptance import log_acceptance, log_p_beta
@@ -52,7 +52,7 @@ class AtBeta:
         check: Check = take_any,
     ) -> Samples:
         """Return the first n draws that beta accepts; `check` is called with each piece first."""
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
         return collect(
             _Accepted(self, n, check),
             self.target,
@@ -66,16 +66,14 @@ class AtBeta:
 
     def replay(self, draws: Draws, n: int | None, check: Check = take_any) -> Samples:
         """Return the samples among stored draws: the first n, or all."""
-        check_optional_count("n", n)
+        n = check_optional_count("n", n, most=MOST)
         return collect_stored(_Accepted(self, n, check), draws, n)
 
     def log_prob(self, items: Items) -> Array:
         """Return log p_beta(x), Eq. 1 (`eq:p_beta`)."""
         items = as_items(items)
         log_p = score(self.target, items)
-        log_q = check_log_scores(
-            self.proposal.log_prob(items), items, name_of(self.proposal), "log q"
-        )
+        log_q = log_prob_of(self.proposal, items)
         if self._log_z_beta is None:
             self._log_z_beta = self._enumerated()
         if self._log_z_beta is None:
@@ -159,5 +157,5 @@ def enumerate_log_z_beta(target: Target, proposal: Proposal, log_beta: float) ->
     support = offered(proposal, "support")
     if support is None:
         return None
-    log_p, log_q = score(target, support), np.asarray(proposal.log_prob(support))
+    log_p, log_q = score(target, support), log_prob_of(proposal, support)
     return float(np.logaddexp.reduce(log_p_beta(log_p, log_q, log_beta)))

@@ -44,8 +44,7 @@ class Limits:
     longest: int
 
     def __post_init__(self) -> None:
-        if self.shortest != 0:
-            check_count("min_tokens", self.shortest)
+        check_count("min_tokens", self.shortest, least=0)
         check_count("max_tokens", self.longest)
         if self.shortest > self.longest:
             raise InputError(

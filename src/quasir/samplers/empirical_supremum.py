@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from quasir.core.arguments import check_optional_count
+from quasir.core.arguments import MOST, check_optional_count
 from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair
 from quasir.core.streams import BLOCK
 from quasir.core.types import Array, Proposal, Seed, Target
 from quasir.draws.acceptance import accepts
 from quasir.draws.draws import Draws
+from quasir.samplers.describe import describe
 from quasir.samplers.loop import blocks_for, check_sizes, collect, collect_stored
 from quasir.samplers.results import ClimbingSamples
 
@@ -44,7 +46,11 @@ class EmpiricalSupremum:
     """
 
     def __init__(self, target: Target, proposal: Proposal) -> None:
+        check_pair(target, proposal)
         self.target, self.proposal = target, proposal
+
+    def __repr__(self) -> str:
+        return describe(self)
 
     def sample(
         self,
@@ -52,10 +58,10 @@ class EmpiricalSupremum:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> ClimbingSamples:
         """Return n samples; the parameters are those of `QRS.sample`."""
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
         return collect(
             _Climb(n),
             self.target,
@@ -69,7 +75,7 @@ class EmpiricalSupremum:
 
     def replay(self, draws: Draws, n: int | None = None) -> ClimbingSamples:
         """Return the samples among stored draws: the first n, or all."""
-        check_optional_count("n", n)
+        n = check_optional_count("n", n, most=MOST)
         return collect_stored(_Climb(n), draws, n)
 
 

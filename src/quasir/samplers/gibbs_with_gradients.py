@@ -8,12 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_count
+from quasir.core.arguments import check_bool, check_count
 from quasir.core.optional import offered
 from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import name_of, score
+from quasir.core.scores import check_pair, name_of, score, show
 from quasir.core.types import Array, Items, Proposal, Seed
 from quasir.errors import InputError, ScoreError
+from quasir.samplers.describe import describe
 from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
 from quasir.samplers.loop import check_sizes
 from quasir.samplers.results import ChainSamples
@@ -97,14 +98,25 @@ class GibbsWithGradients:
                 f"the target is a {type(target).__name__}, but must have log_score(states), "
                 "grad(states), size and categories, as those of quasir.lattice have."
             )
-        check_count("chains", chains)
+        if isinstance(target, type):
+            raise InputError(f"the target is the class {target.__name__}: make an object of it.")
+        check_count("size of the target", target.size)
+        check_count("categories of the target", target.categories)
+        check_bool("site_first", site_first)
         if target.categories < 2:
             raise InputError(
                 f"a site has {target.categories} value, but needs at least 2 to change."
             )
         self.target, self.site_first = target, site_first
-        self.proposal = proposal or UniformStates(target.size, target.categories)
-        self.schedule, self.chains = Schedule(burn_in, thin, reset), chains
+        if proposal is None:
+            proposal = UniformStates(target.size, target.categories)
+        check_pair(target, proposal)
+        self.proposal = proposal
+        self.schedule = Schedule(burn_in, thin, reset)
+        self.chains = check_count("chains", chains)
+
+    def __repr__(self) -> str:
+        return describe(self, **self.schedule.options, chains=self.chains)
 
     def sample(
         self,
@@ -112,10 +124,10 @@ class GibbsWithGradients:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> ChainSamples:
         """Return n samples; the parameters are those of `RWMH.sample`."""
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
         local = LocalChains(
             target=self.target,
             proposal=self.proposal,
@@ -131,7 +143,7 @@ class GibbsWithGradients:
     def starts(self, items: Items) -> tuple[list[Any], Array]:
         """Return items as states, and their log P."""
         encode = offered(self.target, "encode")
-        states = list(encode(items) if encode else np.asarray(items, dtype=np.int64))
+        states = list(encode(items) if encode else self._rows(items))
         return states, score(self.target, self._decode(states))
 
     def step(
@@ -196,6 +208,21 @@ class GibbsWithGradients:
                 "with at least two possible values at each site."
             )
         return gradient
+
+    def _rows(self, items: Items) -> NDArray[np.int64]:
+        """Return the proposal's items as states."""
+        try:
+            rows = np.asarray(items if isinstance(items, np.ndarray) else list(items))
+            if rows.dtype.kind == "O":
+                rows = np.array([tuple(row) for row in rows])
+        except (TypeError, ValueError):
+            rows = np.empty(0)
+        if rows.dtype.kind not in "biu" or rows.shape != (len(items), self.target.size):
+            raise InputError(
+                f"{name_of(self.proposal)} gives items such as {show(items[0])}, but chains start "
+                f"at states: rows of {self.target.size} whole numbers."
+            )
+        return rows.astype(np.int64)
 
     def _decode(self, states: Sequence[Any]) -> Items:
         rows = np.asarray(states, dtype=np.int64).reshape(-1, self.target.size)

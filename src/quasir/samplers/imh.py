@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from quasir.core.arguments import check_optional_count, number
+from quasir.core.arguments import MOST, check_optional_count, number
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair, show
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
+from quasir.samplers.describe import describe
 from quasir.samplers.independent_chain import IndependentChain
 from quasir.samplers.loop import check_sizes, collect, collect_stored
 from quasir.samplers.results import ChainSamples
@@ -67,15 +69,19 @@ class IMH:
         reset: int | None = None,
         bound: float | None = None,
     ) -> None:
+        check_pair(target, proposal)
         self.target, self.proposal = target, proposal
         self.schedule = Schedule(burn_in, thin, reset)
         self.bound = None if bound is None else number("bound", bound)
         if self.bound is not None and not self.bound >= 1:
             raise InputError(
-                f"bound is {bound!r}, but must be at least 1: p(x) <= M q(x) for all x, both "
+                f"bound is {show(bound)}, but must be at least 1: p(x) <= M q(x) for all x, both "
                 "normalised, holds for no smaller M."
             )
         self._log_beta: float | None = None
+
+    def __repr__(self) -> str:
+        return describe(self, **self.schedule.options, bound=self.bound)
 
     def sample(
         self,
@@ -83,7 +89,7 @@ class IMH:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> ChainSamples:
         """Return n samples: the same as `replay` gives on draws of the same seed.
 
@@ -94,7 +100,7 @@ class IMH:
         BudgetExceeded
             If `max_proposals` were made; its ``samples`` holds those found.
         """
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
         return collect(
             IndependentChain(self.schedule, n, self._log_beta, self._chain),
             self.target,
@@ -114,7 +120,7 @@ class IMH:
         BudgetExceeded
             If the draws give fewer than n; its ``samples`` holds those found.
         """
-        check_optional_count("n", n)
+        n = check_optional_count("n", n, most=MOST)
         chain = IndependentChain(self.schedule, n, self._log_beta, self._chain)
         return collect_stored(chain, draws, n)
 

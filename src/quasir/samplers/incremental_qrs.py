@@ -10,15 +10,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quasir.core.arguments import as_rate, check_optional_count
+from quasir.core.arguments import MOST, as_rate, check_optional_count
 from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair
 from quasir.core.streams import BLOCK
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.acceptance import accepts, log_p_beta
 from quasir.draws.draws import Draws
+from quasir.errors import InputError
 from quasir.samplers.at_beta import enumerate_log_z_beta
-from quasir.samplers.loop import budget_exceeded, check_sizes, collect
+from quasir.samplers.describe import describe
+from quasir.samplers.loop import budget_exceeded, check_draws, check_sizes, collect
 from quasir.samplers.results import Samples
 
 __all__ = ["BestDraws", "IncrementalQRS"]
@@ -63,8 +66,12 @@ class IncrementalQRS:
     """
 
     def __init__(self, target: Target, proposal: Proposal, acceptance_rate: float) -> None:
+        check_pair(target, proposal)
         self.target, self.proposal = target, proposal
         self.acceptance_rate = as_rate(acceptance_rate)
+
+    def __repr__(self) -> str:
+        return describe(self, f" at acceptance rate {self.acceptance_rate:.4g}")
 
     def sample(
         self,
@@ -72,13 +79,13 @@ class IncrementalQRS:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> Samples:
         """Return exactly n samples, and the beta they were accepted at.
 
         The parameters are those of `QRS.sample`; ``n/acceptance_rate`` proposals are made.
         """
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
         return collect(
             BestDraws(self, n, self._enough(n)),
             self.target,
@@ -100,7 +107,8 @@ class IncrementalQRS:
         BudgetExceeded
             If the draws are too few for n; its ``samples`` holds those found.
         """
-        check_optional_count("n", n)
+        check_draws(draws)
+        n = check_optional_count("n", n, most=MOST)
         if n is None:
             wanted = max(1, math.floor(len(draws) * self.acceptance_rate * (1 + 1e-12)))
             best = BestDraws(self, wanted, len(draws))
@@ -116,7 +124,14 @@ class IncrementalQRS:
 
     def _enough(self, n: int) -> int:
         """Return the number of proposals from which the n best are kept."""
-        return max(n, math.floor(n / self.acceptance_rate * (1 + 1e-12)))
+        wanted = n / self.acceptance_rate * (1 + 1e-12)
+        if wanted > MOST:
+            raise InputError(
+                f"{n:,} samples at an acceptance rate of {self.acceptance_rate:g} need "
+                f"{wanted:.3g} proposals, more than the {MOST:,} that can be numbered: ask for a "
+                "higher rate."
+            )
+        return max(n, math.floor(wanted))
 
 
 class BestDraws:

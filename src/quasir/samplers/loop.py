@@ -18,13 +18,15 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
-from quasir.errors import BudgetExceeded, QuasirWarning
+from quasir.draws.support import refuse_cut_support
+from quasir.errors import BudgetExceeded, InputError, QuasirWarning
 from quasir.samplers.results import SampleSet
 
 __all__ = [
     "Collector",
     "blocks_for",
     "budget_exceeded",
+    "check_draws",
     "check_sizes",
     "collect",
     "collect_stored",
@@ -83,7 +85,7 @@ def collect(
     *,
     max_proposals: int | None = None,
     batch_size: int | None = None,
-    progress: Progress = False,
+    progress: Progress = None,
 ) -> Result_co:
     """Draw until the collector has its n samples.
 
@@ -92,6 +94,7 @@ def collect(
     BudgetExceeded
         If `max_proposals` were made; its ``samples`` holds those found.
     """
+    refuse_cut_support(target, proposal)
     streams, report = DrawStreams.of(seed), progress_of(progress, collector.verb)
     while (stop := collector.next_stop()) is not None:
         if max_proposals is not None:
@@ -117,6 +120,7 @@ def collect_stored(collector: Collector[Result_co], draws: Draws, n: int | None)
     BudgetExceeded
         If the draws hold fewer than n; its ``samples`` holds those found.
     """
+    check_draws(draws)
     collector.add(draws)
     found = collector.result()
     if n is not None and len(found) < n:
@@ -124,11 +128,22 @@ def collect_stored(collector: Collector[Result_co], draws: Draws, n: int | None)
     return found
 
 
-def check_sizes(n: int, max_proposals: int | None = None, batch_size: int | None = None) -> None:
-    """Raise an error if a number of samples, of proposals or of items is no positive integer."""
-    check_count("n", n)
+def check_sizes(n: int, max_proposals: int | None = None, batch_size: int | None = None) -> int:
+    """Return n; refuse a number of samples, proposals or items that is no positive integer."""
     check_optional_count("max_proposals", max_proposals)
     check_optional_count("batch_size", batch_size)
+    return check_count("n", n)
+
+
+def check_draws(draws: Draws) -> None:
+    """Raise an error unless these are one or more stored draws."""
+    if not isinstance(draws, Draws):
+        raise InputError(
+            f"draws are a {type(draws).__name__}, but must be Draws: from qr.draw, "
+            "Draws.from_arrays or Draws.load."
+        )
+    if not len(draws):
+        raise InputError("there are no draws: give at least one.")
 
 
 def blocks_for(missing: int, found: int, proposals: int) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from quasir.core.arguments import as_log_beta, exp_or_inf
+from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.samplers.at_beta import AtBeta
+from quasir.samplers.describe import describe
 from quasir.samplers.results import Samples
 
 __all__ = ["QRS"]
@@ -43,6 +46,7 @@ class QRS:
         *,
         log_beta: float | None = None,
     ) -> None:
+        check_pair(target, proposal)
         self.target, self.proposal = target, proposal
         self.log_beta = as_log_beta(beta, log_beta)
         self._level = AtBeta(target, proposal, self.log_beta)
@@ -52,13 +56,16 @@ class QRS:
         """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
+    def __repr__(self) -> str:
+        return describe(self, f" at beta = {level_text(self.log_beta)}")
+
     def sample(
         self,
         n: int,
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> Samples:
         """Return exactly n samples.
 
@@ -75,7 +82,8 @@ class QRS:
         batch_size : int, optional
             How many items the target scores at once; it does not change the samples.
         progress : bool or callable
-            True shows a line on stderr; a callable is called with (found, n, proposed).
+            By default a line on stderr appears once the work takes seconds; True shows it at once,
+            False never; a callable is called with (found, n, proposed).
 
         Raises
         ------

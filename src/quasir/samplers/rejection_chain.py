@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from quasir.core.arguments import as_log_beta, exp_or_inf
+from quasir.core.formatting import level_text
 from quasir.core.types import Proposal, Target
+from quasir.samplers.describe import describe
 from quasir.samplers.imh import IMH
 
 __all__ = ["RejectionChain"]
@@ -67,3 +69,7 @@ class RejectionChain(IMH):
     def beta(self) -> float:
         """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
+
+    def __repr__(self) -> str:
+        level = f" at beta = {level_text(self.log_beta)}"
+        return describe(self, level, **self.schedule.options, bound=self.bound)

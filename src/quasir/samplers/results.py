@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import exp_or_inf
+from quasir.core.arguments import LARGEST, check_count, exp_or_inf, number, reals, show
 from quasir.core.formatting import level_text
-from quasir.core.items import Coded, Column
+from quasir.core.items import Coded, Column, as_items, check_items, take
+from quasir.core.tabular import Tabular, places_of
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.estimation.estimate import Z95, Estimate
@@ -29,8 +30,11 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SampleSet:
+class SampleSet(Tabular):
     """What the results of all samplers have in common.
+
+    ``samples[i]`` and iteration give items; a slice, an array of indices or of booleans gives the
+    same class with those samples.
 
     Attributes
     ----------
@@ -46,6 +50,8 @@ class SampleSet:
         A column for each feature of the target.
     doubts : tuple of str
         What is wrong with the samples, in words. Empty is good.
+    selected_from : int or None
+        How many samples the proposals gave, if these are a selection of them.
     """
 
     items: Items
@@ -54,14 +60,56 @@ class SampleSet:
     proposals: int
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    selected_from: int | None = None
+
+    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q")
+    """The fields with a number for each sample."""
+
+    def __post_init__(self) -> None:
+        check_count("proposals", self.proposals, least=0)
+        if not isinstance(self.features, Mapping):
+            raise InputError(f"features are {show(self.features)}, but must be a dictionary.")
+        if self.items is not None:
+            check_items(self.items)
+        n = len(self.items) if self.items is not None else np.size(self.log_p)
+        columns = {name: getattr(self, name) for name in self.PER_SAMPLE} | dict(self.features)
+        for name, column in columns.items():
+            right = isinstance(column, np.ndarray) and column.shape == (n,)
+            if not right and (name != "log_q" or column is not None):
+                raise InputError(
+                    f"{name} is {show(column)}, but must be an array of one number for each of "
+                    f"the {n} items."
+                )
 
     def __len__(self) -> int:
         return len(self.log_p)
 
+    def take(self, indices: Any) -> Self:
+        """Return the samples at `indices`; their proposals are those of all samples."""
+        at = places_of(indices, len(self))
+        columns = {name: getattr(self, name) for name in self.PER_SAMPLE}
+        taken: dict[str, Any] = {
+            name: None if column is None else column[at] for name, column in columns.items()
+        }
+        taken["items"] = None if self.items is None else take(as_items(self.items), at)
+        taken["features"] = {name: column[at] for name, column in self.features.items()}
+        return replace(self, selected_from=self.found, **taken)
+
+    def _numbers(self) -> dict[str, NDArray[Any] | None]:
+        return {name: getattr(self, name) for name in self.PER_SAMPLE}
+
+    @property
+    def found(self) -> int:
+        """How many samples the proposals gave; more than these, if these are a selection."""
+        return len(self) if self.selected_from is None else self.selected_from
+
     @property
     def acceptance_rate(self) -> float:
         """Samples per proposal, as the paper counts for all samplers (appendix F)."""
-        return len(self) / self.proposals if self.proposals else math.nan
+        return self.found / self.proposals if self.proposals else math.nan
+
+    def _selection(self) -> str:
+        return f"{len(self):,} of " if self.selected_from is not None else ""
 
     @property
     def distinct(self) -> int:
@@ -87,6 +135,13 @@ class Samples(SampleSet):
     log_beta: float
     log_z_beta: float
 
+    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_p_beta")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("log_beta", self.log_beta, nan=True)
+        number("log_z_beta", self.log_z_beta, nan=True)
+
     @property
     def beta(self) -> float:
         """The level; if it is out of a float's range, see `log_beta`."""
@@ -102,8 +157,8 @@ class Samples(SampleSet):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__}: {len(self):,} accepted of {self.proposals:,} proposed at "
-            f"beta = {level_text(self.log_beta)}>"
+            f"<{type(self).__name__}: {self._selection()}{self.found:,} accepted of "
+            f"{self.proposals:,} proposed at beta = {level_text(self.log_beta)}>"
         )
 
 
@@ -119,6 +174,8 @@ class WeightedSamples(Samples):
 
     log_weight: Array
 
+    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_p_beta", "log_weight")
+
     def mean(self, values: ArrayLike) -> Estimate:
         """Return the mean under p of a column of values, one for each sample.
 
@@ -132,7 +189,9 @@ class WeightedSamples(Samples):
         >>> print(samples.mean([item == "a" for item in samples.items]))
         0.5067 ± 0.021 [0.4647, 0.5486]
         """
-        column = np.asarray(values, dtype=np.float64)
+        column = reals("values", values).astype(np.float64)
+        if not (np.abs(column) <= LARGEST).all():
+            raise InputError(f"values must be finite, and at most {LARGEST:g} in size.")
         if column.shape != (len(self),):
             raise InputError(
                 f"values have shape {column.shape}, but there are {len(self)} samples: give one "
@@ -166,8 +225,9 @@ class ApproximateSamples(SampleSet):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__}: {len(self):,} samples, {self.distinct:,} distinct, from "
-            f"{self.proposals:,} proposals; distance to p {self.distance.split(':')[0]}>"
+            f"<{type(self).__name__}: {self._selection()}{self.found:,} samples, "
+            f"{self.distinct:,} distinct, from {self.proposals:,} proposals; "
+            f"distance to p {self.distance.split(':')[0]}>"
         )
 
 
@@ -185,6 +245,8 @@ class ClimbingSamples(ApproximateSamples):
 
     log_betas: Array
     log_beta: float
+
+    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_betas")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -226,4 +288,8 @@ def count_distinct(items: Items) -> int:
         return len(np.unique(items, axis=0))
     if isinstance(items, Column) and hasattr(items, "token_ids"):
         return len({items.token_ids(i).tobytes() for i in range(len(items))})
-    return len(set(items))
+    try:
+        return len(set(items))
+    except TypeError:
+        # Items that cannot be hashed, such as lists, are told apart by their text.
+        return len({repr(item) for item in items})

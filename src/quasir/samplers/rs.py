@@ -7,11 +7,12 @@ import numpy as np
 from quasir.core.arguments import as_log_beta, exp_or_inf
 from quasir.core.formatting import level_text
 from quasir.core.progress import Progress
-from quasir.core.scores import show
+from quasir.core.scores import check_pair, show
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import RatioExceededError
 from quasir.samplers.at_beta import AtBeta
+from quasir.samplers.describe import describe
 from quasir.samplers.results import Samples
 
 __all__ = ["RS"]
@@ -46,6 +47,7 @@ class RS:
         *,
         log_beta: float | None = None,
     ) -> None:
+        check_pair(target, proposal)
         self.target, self.proposal = target, proposal
         self.log_beta = as_log_beta(beta, log_beta)
         self._level = AtBeta(target, proposal, self.log_beta)
@@ -55,13 +57,16 @@ class RS:
         """The level; if it is out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
 
+    def __repr__(self) -> str:
+        return describe(self, f" at beta = {level_text(self.log_beta)}")
+
     def sample(
         self,
         n: int,
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> Samples:
         """Return exactly n samples; the parameters are those of `QRS.sample`.
 

@@ -8,17 +8,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_count, number
+from quasir.core.arguments import check_count
 from quasir.core.items import as_items
 from quasir.core.optional import offered
 from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import name_of, score
+from quasir.core.scores import check_pair, name_of, score, show
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, ScoreError
+from quasir.samplers.boost import boost_of, boosted
+from quasir.samplers.describe import describe
 from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
 from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
-from quasir.samplers.loop import check_sizes
+from quasir.samplers.loop import check_draws, check_sizes
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule
 
@@ -114,14 +116,18 @@ class RWMH:
                 f"the editor is a {type(editor).__name__}, but must have the method "
                 "log_token_probs(sequences, positions), as quasir.text.MaskedLM has."
             )
+        check_pair(target, proposal)
         longest = offered(proposal, "max_tokens") if max_tokens is None else max_tokens
         if longest is None:
             raise InputError("give max_tokens: this proposal does not say how long its items are.")
-        check_count("chains", chains)
         self.target, self.proposal, self.editor = target, proposal, editor
         self.limits = Limits(min_tokens, longest)
-        self.boost = _boost(boost or {}, editor)
-        self.schedule, self.chains = Schedule(burn_in, thin, reset), chains
+        self.boost = boost_of({} if boost is None else boost, editor)
+        self.schedule = Schedule(burn_in, thin, reset)
+        self.chains = check_count("chains", chains)
+
+    def __repr__(self) -> str:
+        return describe(self, **self.schedule.options, chains=self.chains)
 
     def sample(
         self,
@@ -129,7 +135,7 @@ class RWMH:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
         starts: Draws | None = None,
     ) -> ChainSamples:
         """Return n samples.
@@ -153,7 +159,9 @@ class RWMH:
         BudgetExceeded
             If the budget was used up; its ``samples`` holds those found.
         """
-        check_sizes(n, max_proposals, batch_size)
+        n = check_sizes(n, max_proposals, batch_size)
+        if starts is not None:
+            check_draws(starts)
         local = LocalChains(
             target=self.target,
             proposal=self.proposal,
@@ -170,7 +178,7 @@ class RWMH:
     def starts(self, items: Items) -> tuple[list[Tokens], Array]:
         """Return items as sequences, and their log P; -inf where the length is not allowed."""
         encode = offered(self.editor, "encode")
-        every = encode(items) if encode else [tuple(int(t) for t in item) for item in items]
+        every = encode(items) if encode else [_tokens(item) for item in items]
         lengths = np.array([len(tokens) for tokens in every])
         fitting = np.flatnonzero(
             (lengths >= self.limits.shortest) & (lengths <= self.limits.longest)
@@ -233,43 +241,11 @@ class RWMH:
         return decode(list(states))
 
 
-def boosted(probs: Array, boost: Mapping[int, float]) -> Array:
-    """Return each row of probabilities mixed with point masses on the boosted tokens.
-
-    Examples
-    --------
-    >>> boosted(np.array([[0.5, 0.5]]), {1: 0.1})
-    array([[0.45, 0.55]])
-    """
-    if not boost:
-        return probs
-    mixed = probs * (1.0 - sum(boost.values()))
-    for token, weight in boost.items():
-        mixed[:, token] += weight
-    return mixed
-
-
-def _boost(boost: Mapping[str | int, float], editor: Editor) -> dict[int, float]:
-    """Return token -> probability, checked."""
-    tokens: dict[int, float] = {}
-    for word, weight in boost.items():
-        value = number(f"the boost of {word!r}", weight)
-        if not 0 < value < 1:
-            raise InputError(
-                f"the boost of {word!r} is {weight!r}, but must be between 0 and 1: the "
-                "extra probability of proposing it."
-            )
-        token_id = offered(editor, "token_id") if isinstance(word, str) else int
-        if token_id is None:
-            raise InputError(
-                f"{word!r} cannot be boosted by its name: this editor has no token_id(word). Give "
-                "the token's id instead."
-            )
-        token = token_id(word)
-        tokens[token] = tokens.get(token, 0.0) + value
-    if sum(tokens.values()) >= 1:
+def _tokens(item: Any) -> Tokens:
+    try:
+        return tuple(check_count("a token", token, least=0) for token in item)
+    except TypeError as error:
         raise InputError(
-            f"the boosts sum to {sum(tokens.values()):g}, but must sum to less than 1: the editor "
-            "has the rest."
-        )
-    return tokens
+            f"the proposal gives items such as {show(item)}, but an editor without encode(items) "
+            "needs tuples of token ids."
+        ) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_count
+from quasir.core.arguments import MOST, check_count, check_optional_count
 from quasir.errors import InputError
 
 __all__ = ["Schedule", "stuck"]
@@ -36,17 +37,28 @@ class Schedule:
     reset: int | None = None
 
     def __post_init__(self) -> None:
-        if self.burn_in != 0:
-            check_count("burn_in", self.burn_in)
-        check_count("thin", self.thin)
+        whole = {
+            "burn_in": check_count("burn_in", self.burn_in, least=0),
+            "thin": check_count("thin", self.thin),
+            "reset": check_optional_count("reset", self.reset, most=MOST),
+        }
+        for name, value in whole.items():
+            # A numpy integer of few bits would overflow.
+            object.__setattr__(self, name, value)
         if self.reset is not None:
-            check_count("reset", self.reset)
             if self.burn_in or self.thin != 1:
                 raise InputError(
                     f"reset={self.reset} was given with burn_in={self.burn_in} and "
                     f"thin={self.thin}: a chain that is reset after each sample has neither. "
                     "Give reset alone, or the other two."
                 )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that say it: `reset` alone, or the other two."""
+        if self.reset is not None:
+            return {"reset": self.reset}
+        return {"burn_in": self.burn_in, "thin": self.thin}
 
     @property
     def first(self) -> int:

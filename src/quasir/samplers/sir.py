@@ -8,12 +8,14 @@ import numpy as np
 
 from quasir.core.arguments import check_count
 from quasir.core.progress import Progress
+from quasir.core.scores import check_pair
 from quasir.core.streams import Purpose, root_seed, stream
 from quasir.core.types import Array, Proposal, Seed, Target
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.loop import budget_exceeded, check_sizes
+from quasir.samplers.describe import describe
+from quasir.samplers.loop import budget_exceeded, check_draws, check_sizes
 from quasir.samplers.results import ApproximateSamples
 
 __all__ = ["SIR", "resampling_law"]
@@ -41,8 +43,12 @@ class SIR:
     """
 
     def __init__(self, target: Target, proposal: Proposal, pool: int) -> None:
-        check_count("pool", pool)
-        self.target, self.proposal, self.pool = target, proposal, pool
+        check_pair(target, proposal)
+        self.target, self.proposal = target, proposal
+        self.pool = check_count("pool", pool)
+
+    def __repr__(self) -> str:
+        return describe(self, pool=self.pool)
 
     def sample(
         self,
@@ -50,13 +56,13 @@ class SIR:
         seed: Seed = None,
         max_proposals: int | None = None,
         batch_size: int | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
     ) -> ApproximateSamples:
         """Return n samples from the pool ``quasir.draw(target, proposal, pool, seed)``.
 
         The parameters are those of `QRS.sample`.
         """
-        check_sizes(n)
+        n = check_sizes(n, max_proposals, batch_size)
         if max_proposals is not None and max_proposals < self.pool:
             raise InputError(
                 f"max_proposals is {max_proposals}, but the pool is {self.pool} draws: make the "
@@ -74,7 +80,8 @@ class SIR:
         BudgetExceeded
             If no draw has P(x) > 0.
         """
-        check_sizes(n)
+        n = check_sizes(n)
+        check_draws(draws)
         law = resampling_law(draws.log_ratio)
         root = draws.seed if seed is None else root_seed(seed)
         if draws.items is None:

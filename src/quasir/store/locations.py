@@ -49,7 +49,8 @@ class Folder:
     tells_time = True
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        # Absolute, since pyarrow takes a relative name with a colon for an address.
+        self.path = path.absolute()
         self.address = str(path.resolve())
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from quasir.errors import StoreError
 __all__ = ["BLOCKS_A_SHARD", "MANIFEST", "Manifest", "Shard", "shard_name"]
 
 MANIFEST = "manifest.json"
+LONGEST = 300
+"""Characters of a message that shows a value of the file."""
 FORMAT = VERSION
 """Format of new runs: the version of their random streams. Format 1 can be read, too."""
 BLOCKS_A_SHARD = 256
@@ -82,6 +85,8 @@ class Manifest:
         Seed, draws in a block, and blocks in each shard but the last.
     models : list of dict
         Name, revision and hash of each model.
+    recipe : str or None
+        Hash of what the draws depend on in the run's recipe; None for draws saved from Python.
     code : dict
         Name of each file of the user's own features -> its hash.
     shards_at : str or None
@@ -94,6 +99,8 @@ class Manifest:
         How many workers and machines drew the last shards.
     stopped : str or None
         Why the drawing was stopped, if it was asked to stop.
+    base_check : dict or None
+        Draws of the base, scored by the proposal (`quasir.draws.support.BaseCheck`).
     """
 
     seed: int
@@ -102,6 +109,7 @@ class Manifest:
     quasir: str = __version__
     block: int = BLOCK
     models: list[dict[str, Any]] = field(default_factory=list)
+    recipe: str | None = None
     code: dict[str, str] = field(default_factory=dict)
     shards_at: str | None = None
     doubts: tuple[str, ...] = ()
@@ -109,11 +117,12 @@ class Manifest:
     workers: int | None = None
     machines: int | None = None
     stopped: str | None = None
+    base_check: dict[str, Any] | None = None
 
     def to_dict(self, shards: Mapping[int, Shard], draws: int) -> dict[str, Any]:
         """Return the file's content, with the shards and the number of draws before a gap."""
         in_order = sorted(shards.items())
-        content = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
+        shards_hash = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
         optional = {
             "shards_at": self.shards_at,
             "doubts": list(self.doubts) or None,
@@ -121,20 +130,23 @@ class Manifest:
             "workers": self.workers,
             "machines": self.machines,
             "stopped": self.stopped,
+            "base_check": self.base_check,
         }
-        return {
+        content = {
             "format": self.format,
             "quasir": self.quasir,
             "seed": self.seed,
             "block": self.block,
             "blocks_a_shard": self.blocks_a_shard,
             "models": self.models,
+            "recipe": self.recipe,
             "code": self.code,
             **{name: value for name, value in optional.items() if value is not None},
             "draws": draws,
-            "content": content.hexdigest(),
+            "content": shards_hash.hexdigest(),
             "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
         }
+        return content if self.format == 1 else content | {"sha256": seal_of(content)}
 
     @classmethod
     def from_dict(cls, content: Any) -> tuple[Manifest, dict[int, Shard]]:
@@ -148,6 +160,18 @@ class Manifest:
         _must(isinstance(content, dict), "it is not a mapping")
         for name in ("format", "seed", "block", "blocks_a_shard", "shards"):
             _must(name in content, f"it has no {name!r}")
+        _must(
+            content["format"] in (1, FORMAT) and content["block"] == BLOCK,
+            f"it is of format {content['format']!r} with blocks of {content['block']!r}, and this "
+            f"version reads 1 and {FORMAT} with {BLOCK}",
+        )
+        if content["format"] != 1:
+            seal = content.get("sha256")
+            _must(
+                seal == seal_of({k: v for k, v in content.items() if k != "sha256"}),
+                f"its own hash, {seal!r}, is not that of its content, so something in it was "
+                "changed by hand",
+            )
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         manifest = cls(**known)
         manifest._check()
@@ -159,11 +183,6 @@ class Manifest:
         return manifest, shards
 
     def _check(self) -> None:
-        _must(
-            self.format in (1, FORMAT) and self.block == BLOCK,
-            f"it is of format {self.format!r} with blocks of {self.block!r}, and this version "
-            f"reads 1 and {FORMAT} with {BLOCK}",
-        )
         _must(_is_whole(self.seed) and self.seed <= LARGEST_SEED, f"its seed is {self.seed!r}")
         _must(_is_count(self.blocks_a_shard), f"its blocks_a_shard is {self.blocks_a_shard!r}")
         _must(isinstance(self.quasir, str), f"its version is {self.quasir!r}")
@@ -173,7 +192,7 @@ class Manifest:
             f"its models are {models!r}",
         )
         _must(isinstance(self.code, dict), f"its code is {self.code!r}")
-        for name in ("shards_at", "stopped"):
+        for name in ("recipe", "shards_at", "stopped"):
             value = getattr(self, name)
             _must(value is None or isinstance(value, str), f"its {name} is {value!r}")
         doubts = self.doubts
@@ -189,6 +208,14 @@ class Manifest:
         for name in ("workers", "machines"):
             value = getattr(self, name)
             _must(value is None or _is_count(value), f"its {name} is {value!r}")
+        check = self.base_check
+        _must(check is None or isinstance(check, dict), f"its base_check is {check!r}")
+
+
+def seal_of(content: Mapping[str, Any]) -> str:
+    """Return the hash of a manifest's content, which it carries itself."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def shard_name(number: int) -> str:
@@ -205,7 +232,7 @@ def shard_number(name: str) -> int:
 
 def _must(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise StoreError(otherwise)
+        raise StoreError(otherwise if len(otherwise) <= LONGEST else f"{otherwise[:LONGEST]}...")
 
 
 def _is_number(value: Any) -> bool:

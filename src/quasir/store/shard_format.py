@@ -19,7 +19,7 @@ from quasir.core.types import Items
 from quasir.errors import InputError
 from quasir.store.rows import FEATURE, Rows
 
-__all__ = ["columns_of", "items_from", "read", "rows_from", "table_of", "write"]
+__all__ = ["items_from", "read", "rows_from", "schema_of", "table_of", "write"]
 
 
 def table_of(rows: Rows, first: int) -> pa.Table:
@@ -153,7 +153,6 @@ def read(
     )
 
 
-def columns_of(source: Path | pa.BufferReader) -> list[str]:
-    """Return the names of a shard's columns."""
-    names: list[str] = pq.read_schema(source).names
-    return names
+def schema_of(source: Path | pa.BufferReader) -> pa.Schema:
+    """Return the names of a shard's columns, and its metadata."""
+    return pq.read_schema(source)

@@ -20,6 +20,7 @@ from quasir.errors import InputError, StoreError
 from quasir.store.earlier import mixture_doubt
 from quasir.store.locations import Location, location_of
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST, Manifest, Shard, shard_name
+from quasir.store.origin import Origin
 from quasir.store.rows import FEATURE, Rows
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Store:
         return DrawStreams(self.seed, version=self.manifest.format)
 
     @property
+    def origin(self) -> Origin:
+        """What its draws are made from."""
+        return Origin(self.seed, self.manifest.recipe)
+
+    @property
     def blocks_a_shard(self) -> int:
         """Blocks in each shard but the last."""
         return self.manifest.blocks_a_shard
@@ -161,7 +167,8 @@ class Store:
 
     def add(self, number: int, rows: Rows, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that lists it."""
-        sha256 = write_shard(self.location, number, rows, number * self.shard_size)
+        first = number * self.shard_size
+        sha256 = write_shard(self.location, number, rows, first, self.origin)
         file = self.location.identity(shard_name(number))
         self.shards[number] = Shard(len(rows), sha256, seconds, file)
         self.write_manifest()
@@ -263,22 +270,28 @@ class Store:
         return rows_from(pa.concat_tables(tables), items)
 
     def _table(self, number: int, names: list[str], check: bool) -> pa.Table:
-        from quasir.store.shard_format import columns_of, read
+        from quasir.store.shard_format import read, schema_of
 
         source = self.location.source(shard_name(number))
-        there = [name for name in columns_of(source) if name in names]
-        return read(source, there, check)
+        schema = schema_of(source)
+        self.check_origin(number, schema.metadata)
+        return read(source, [name for name in schema.names if name in names], check)
+
+    def check_origin(self, number: int, metadata: Any) -> None:
+        """Raise an error if a file's metadata are not those of shard `number` of this run."""
+        if self.manifest.format != 1:
+            self.origin.check(metadata, number, shard_name(number))
 
     def _number_columns(self) -> list[str]:
-        from quasir.store.shard_format import columns_of
+        from quasir.store.shard_format import schema_of
 
-        there = columns_of(self.location.source(shard_name(0)))
+        there = schema_of(self.location.source(shard_name(0))).names
         return [name for name in there if name.startswith(("log_", FEATURE))]
 
 
-def write_shard(location: Location, number: int, rows: Rows, first: int) -> str:
+def write_shard(location: Location, number: int, rows: Rows, first: int, origin: Origin) -> str:
     """Write rows, the first of which is draw `first` of the run; return the file's SHA-256."""
     from quasir.store.shard_format import table_of, write
 
-    table = table_of(rows, first)
+    table = table_of(rows, first).replace_schema_metadata(origin.mark(number))
     return location.write(shard_name(number), lambda temporary: write(table, temporary))

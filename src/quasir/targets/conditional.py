@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from quasir.core.arguments import check_callable
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 
@@ -26,6 +27,7 @@ class Conditional:
     """
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
+        check_callable("the argument of Conditional", make, "a function from a context to a target")
         self.make = make
 
     def given(self, context: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import number
+from quasir.core.arguments import number, show
 from quasir.core.types import Array
-from quasir.errors import InputError
+from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature
 
 __all__ = ["Factor", "Pointwise", "Tilt", "reward", "tilt"]
@@ -40,6 +40,9 @@ class Pointwise:
 
     feature: Feature
 
+    def __post_init__(self) -> None:
+        _check_feature("a constraint", self.feature)
+
     def log_factor(self, column: NDArray[Any]) -> Array:
         """Return 0 or -inf."""
         return np.where(self.feature.as_boolean(column), 0.0, -np.inf)
@@ -59,9 +62,24 @@ class Tilt:
     feature: Feature
     coefficient: float
 
+    def __post_init__(self) -> None:
+        _check_feature("tilt", self.feature)
+        value = number("coefficient", self.coefficient)
+        if not np.isfinite(value):
+            raise InputError("an infinite tilt is a pointwise constraint: use base * feature.")
+        object.__setattr__(self, "coefficient", value)
+
     def log_factor(self, column: NDArray[Any]) -> Array:
         """Return coefficient * phi."""
-        return self.coefficient * column.astype(np.float64)
+        with np.errstate(over="ignore"):
+            logs: Array = self.coefficient * column.astype(np.float64)
+        if np.isinf(logs).any():
+            raise FeatureError(
+                f"exp({self.coefficient:g} phi) is outside any range where phi, the feature "
+                f"{self.feature.name!r}, is {column[np.isinf(logs)][0]:g}: give a smaller "
+                "coefficient, or a feature of smaller values."
+            )
+        return logs
 
     def log_most(self, boolean: bool) -> float:
         """Return the log of the factor's largest value; infinite if the feature is not boolean."""
@@ -88,12 +106,7 @@ def tilt(feature: Feature, coefficient: float) -> Tilt:
     >>> np.exp(target.log_score(["a", "bb"])).round(6)
     array([1.5, 4.5])
     """
-    if not isinstance(feature, Feature):
-        raise InputError(f"tilt takes a Feature, not a {type(feature).__name__}.")
-    value = number("coefficient", coefficient)
-    if not np.isfinite(value):
-        raise InputError("an infinite tilt is a pointwise constraint: use base * feature.")
-    return Tilt(feature, value)
+    return Tilt(feature, coefficient)
 
 
 def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0) -> Tilt:
@@ -102,7 +115,18 @@ def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0)
     A plain callable becomes a feature named ``reward``.
     """
     value = number("temperature", temperature)
-    if not value > 0:
-        raise InputError(f"temperature is {temperature!r}, but must be above 0.")
+    if not 0 < value < np.inf or 1.0 / value == np.inf:
+        raise InputError(
+            f"temperature is {show(temperature)}, but must be above 0, finite, and not so small "
+            "that 1/temperature is infinite."
+        )
     feature = function if isinstance(function, Feature) else Feature("reward", function)
     return Tilt(feature, 1.0 / value)
+
+
+def _check_feature(where: str, feature: Any) -> None:
+    if not isinstance(feature, Feature):
+        raise InputError(
+            f"{where} takes a Feature, not a {type(feature).__name__}: make one with "
+            "qr.Feature(name, function)."
+        )

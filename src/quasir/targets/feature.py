@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.items import Coded
-from quasir.core.scores import show
+from quasir.core.arguments import LARGEST, check_bool, check_callable, reals, show
+from quasir.core.items import Coded, check_items
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
 
@@ -22,8 +22,8 @@ class Feature:
     """phi(x): a named function of an item.
 
     Called with a column of items, it returns a column of booleans or float64s. A base times a
-    boolean feature is the target that keeps only the items that fire it; `~feature` is the
-    opposite feature.
+    boolean feature is the target that keeps only the items that fire it. Boolean features combine:
+    ``f & g`` fires where both do, ``f | g`` where one does, ``~f`` where f does not.
 
     Parameters
     ----------
@@ -44,6 +44,10 @@ class Feature:
     >>> length = Feature("length", lambda x: len(str(x)))
     >>> length(["one", "three"])
     array([3., 5.])
+    >>> a, b = (Feature(letter, lambda x, letter=letter: letter in x) for letter in "ab")
+    >>> both = a & ~b
+    >>> both, both(["a", "ab"])
+    (Feature('a and not b'), array([ True, False]))
     """
 
     def __init__(
@@ -55,14 +59,24 @@ class Feature:
         spans: Spans | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise InputError(f"a feature's name is {name!r}, but must be a string that names it.")
+            raise InputError(
+                f"a feature's name is {show(name)}, but must be a string that names it."
+            )
         if not callable(function):
-            raise InputError(f"feature {name!r} has no function: {function!r} cannot be called.")
+            raise InputError(
+                f"feature {show(name)} has no function: {show(function)} cannot be called."
+            )
+        check_bool("batched", batched)
+        check_bool("expensive", expensive)
+        if spans is not None:
+            check_callable("spans", spans, "a function from a text to pairs (start, end)")
         self.name, self.function, self.batched = name, function, batched
         self.expensive, self.spans = expensive, spans
+        self._made_of: tuple[Any, ...] = ()
 
     def __call__(self, items: Items) -> NDArray[Any]:
         """Return the feature's value for each item, checked: booleans, or finite float64s."""
+        check_items(items)
         if isinstance(items, Coded) and len(items.support) < len(items):
             column: NDArray[Any] = self(list(items.support))[items.codes]
             return column
@@ -76,6 +90,8 @@ class Feature:
     def _ask(self, argument: Any) -> Any:
         try:
             return self.function(argument)
+        except FeatureError:
+            raise
         except Exception as error:
             what = show(argument[0]) if self.batched and len(argument) else show(argument)
             where = f"a batch of {len(argument)} items beginning with" if self.batched else "item"
@@ -85,15 +101,7 @@ class Feature:
             ) from error
 
     def _checked(self, values: Any, items: Items) -> NDArray[Any]:
-        try:
-            column = np.asarray(values)
-            if column.dtype != bool:
-                column = column.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise FeatureError(
-                f"feature {self.name!r} gave a value that is not a number ({error}); it must give "
-                "a boolean or a number for each item."
-            ) from error
+        column = reals(f"the values of feature {self.name!r}", values, FeatureError)
         if len(items) == 0 and column.size == 0:
             return column.reshape(0)
         if column.shape != (len(items),):
@@ -106,22 +114,48 @@ class Feature:
                     else "."
                 )
             )
-        wrong = ~np.isfinite(column)
+        wrong = ~(np.abs(column) <= LARGEST) if column.dtype != bool else np.zeros(0, bool)
         if wrong.any():
             i = int(np.argmax(wrong))
             raise FeatureError(
                 f"feature {self.name!r} is {column[i]} for {int(wrong.sum())} of {len(items)} "
-                f"items, the first being {show(items[i])}; it must be finite."
+                f"items, the first being {show(items[i])}; it must be finite, and at most "
+                f"{LARGEST:g} in size."
             )
         return column
 
     def __invert__(self) -> Feature:
         """Return the feature that fires where this one does not."""
+        from quasir.targets.combine import opposite
 
-        def opposite(items: Items) -> NDArray[np.bool_]:
-            return ~self.as_boolean(self(items))
+        return opposite(self)
 
-        return Feature(f"not {self.name}", opposite, batched=True, expensive=self.expensive)
+    def __and__(self, other: Any) -> Feature:
+        """Return the feature that fires where both do."""
+        from quasir.targets.combine import combined
+
+        return combined("and", self, other) if isinstance(other, Feature) else NotImplemented
+
+    def __or__(self, other: Any) -> Feature:
+        """Return the feature that fires where at least one does."""
+        from quasir.targets.combine import combined
+
+        return combined("or", self, other) if isinstance(other, Feature) else NotImplemented
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            f"feature {self.name!r} is neither true nor false by itself. To combine features, use "
+            "f & g, f | g and ~f instead of `and`, `or` and `not`."
+        )
+
+    def same_as(self, other: Feature) -> bool:
+        """Return whether this is the other feature, or made in the same way of the same ones."""
+        if self is other:
+            return True
+        ours, theirs = self._made_of, other._made_of
+        if not ours or not theirs or ours[0] != theirs[0]:
+            return False
+        return all(a.same_as(b) for a, b in zip(ours[1:], theirs[1:], strict=True))
 
     def as_boolean(self, column: NDArray[Any]) -> NDArray[np.bool_]:
         """Return its column as booleans; raise `FeatureError` for numbers other than 0 and 1."""
@@ -143,4 +177,4 @@ class Feature:
         return multiply(base, Pointwise(self))
 
     def __repr__(self) -> str:
-        return f"Feature({self.name!r})"
+        return f"Feature({show(self.name)})"

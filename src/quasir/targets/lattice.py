@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import check_count
+from quasir.core.arguments import LARGEST, check_count, check_request, number, reals, show
+from quasir.core.items import check_items
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
 
 __all__ = ["RBM", "Ising", "Potts", "UniformStates", "grid"]
 
+MOST_SITES = 10_000
+"""Most sites of a grid: its matrix then takes 800 MB."""
+MOST_UNIFORM = 1 << 20
+"""Most sites of a uniform state, and most values of a site."""
 LISTED = 1 << 16
 """Largest number of states to list as a support."""
 
@@ -34,6 +39,14 @@ def grid(rows: int, columns: int, strength: float = 1.0) -> Array:
     """
     check_count("rows", rows)
     check_count("columns", columns)
+    if rows * columns > MOST_SITES:
+        raise InputError(
+            f"a grid of {rows} x {columns} has {rows * columns:,} sites, but the matrix of their "
+            f"couplings fits into memory for at most {MOST_SITES:,}."
+        )
+    strength = number("strength", strength)
+    if not np.isfinite(strength):
+        raise InputError(f"strength is {strength}, but must be finite.")
     places = np.arange(rows * columns).reshape(rows, columns)
     coupling = np.zeros((places.size, places.size))
     for a, b in ((places[:, :-1], places[:, 1:]), (places[:-1], places[1:])):
@@ -61,28 +74,32 @@ class UniformStates:
     """
 
     prefix_stable = True
+    density = False
 
     def __init__(self, size: int, categories: int = 2) -> None:
-        check_count("size", size)
-        check_count("categories", categories)
-        self.size, self.categories = size, categories
+        self.size = check_count("size", size, most=MOST_UNIFORM)
+        self.categories = check_count("categories", categories, most=MOST_UNIFORM)
 
     @property
     def support(self) -> NDArray[np.int64] | None:
         """All states, or None if there are too many to list."""
-        if self.categories**self.size > LISTED:
-            return None
+        if self.size > 16 * np.log(2) / np.log(max(self.categories, 2)) + 1e-9:
+            return None if self.categories > 1 else np.zeros((1, self.size), np.int64)
         values = np.indices((self.categories,) * self.size).reshape(self.size, -1)
         return np.ascontiguousarray(values.T)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n states."""
-        states = np.floor(rng.random((n, self.size)) * self.categories).astype(np.int64)
-        return Batch(states, self.log_prob(states))
+        n = check_request(n, rng)
+        uniforms = rng.random((n, self.size))
+        states = np.floor(uniforms * self.categories).astype(np.int64)
+        return Batch(states, np.full(len(states), -self.size * np.log(self.categories)))
 
     def log_prob(self, items: Items) -> Array:
-        """Return the log of each state's probability."""
-        return np.full(len(items), -self.size * np.log(self.categories))
+        """Return the log of each state's probability; -inf for a row that is no state."""
+        rows = _rows(items, self.size)
+        inside = ((rows >= 0) & (rows < self.categories)).all(axis=1)
+        return np.where(inside, -self.size * np.log(self.categories), -np.inf)
 
 
 class Ising:
@@ -102,6 +119,7 @@ class Ising:
     """
 
     categories = 2
+    density = False
 
     def __init__(self, coupling: ArrayLike, field: ArrayLike = 0.0) -> None:
         self.coupling = _coupling(coupling)
@@ -110,7 +128,11 @@ class Ising:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        spins = 2.0 * np.asarray(items) - 1.0
+        return self.log_score_of_reals(_states(items, self.size, 2))
+
+    def log_score_of_reals(self, states: NDArray[Any]) -> Array:
+        """Return log P as a function of real numbers, whose gradient is `grad`."""
+        spins = 2.0 * states - 1.0
         scores: Array = ((spins @ self.coupling) * spins).sum(axis=1) / 2 + spins @ self.field
         return scores
 
@@ -138,11 +160,13 @@ class Potts:
     array([1., 0.])
     """
 
+    density = False
+
     def __init__(self, coupling: ArrayLike, categories: int, field: ArrayLike = 0.0) -> None:
-        check_count("categories", categories)
-        self.coupling, self.categories = _coupling(coupling), categories
+        self.categories = check_count("categories", categories, most=MOST_UNIFORM)
+        self.coupling = _coupling(coupling)
         self.size = len(self.coupling)
-        self.field = _shaped("field", field, (self.size, categories))
+        self.field = _shaped("field", field, (self.size, self.categories))
 
     def _one_hot(self, states: Any) -> Array:
         rows: Array = np.eye(self.categories)[np.asarray(states)]
@@ -150,7 +174,7 @@ class Potts:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        rows = self._one_hot(items)
+        rows = self._one_hot(_states(items, self.size, self.categories))
         scores: Array = (rows * (self.coupling @ rows / 2 + self.field)).sum(axis=(1, 2))
         return scores
 
@@ -177,20 +201,27 @@ class RBM:
     """
 
     categories = 2
+    density = False
 
     def __init__(
         self, weights: ArrayLike, visible: ArrayLike = 0.0, hidden: ArrayLike = 0.0
     ) -> None:
-        self.weights = np.asarray(weights, dtype=np.float64)
-        if self.weights.ndim != 2:
-            raise InputError(f"weights have shape {self.weights.shape}, but must be a matrix.")
+        self.weights = _finite("weights", weights)
+        if self.weights.ndim != 2 or 0 in self.weights.shape:
+            raise InputError(
+                f"weights have shape {self.weights.shape}, but must be a matrix with a row for "
+                "each visible and a column for each hidden unit."
+            )
         self.size, units = self.weights.shape
         self.visible = _shaped("visible", visible, (self.size,))
         self.hidden = _shaped("hidden", hidden, (units,))
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        states = np.asarray(items, dtype=np.float64)
+        return self.log_score_of_reals(_states(items, self.size, 2))
+
+    def log_score_of_reals(self, states: NDArray[Any]) -> Array:
+        """Return log P as a function of real numbers, whose gradient is `grad`."""
         inputs = self.hidden + states @ self.weights
         scores: Array = states @ self.visible + np.logaddexp(0.0, inputs).sum(axis=1)
         return scores
@@ -203,8 +234,9 @@ class RBM:
 
 
 def _coupling(coupling: ArrayLike) -> Array:
-    matrix = np.asarray(coupling, dtype=np.float64)
-    if matrix.ndim != 2 or not np.array_equal(matrix, matrix.T) or np.diag(matrix).any():
+    matrix = _finite("the couplings", coupling)
+    symmetric = matrix.ndim == 2 and len(matrix) > 0 and np.array_equal(matrix, matrix.T)
+    if not symmetric or np.diag(matrix).any():
         raise InputError(
             f"the coupling has shape {matrix.shape}, but must be a symmetric matrix with 0 on its "
             "diagonal: J_ij = J_ji, and no site is coupled to itself."
@@ -213,10 +245,49 @@ def _coupling(coupling: ArrayLike) -> Array:
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = _finite(name, values)
     try:
         return np.broadcast_to(array, shape)
     except ValueError as error:
         raise InputError(
             f"{name} has shape {array.shape}, but must have shape {shape} or be a number."
         ) from error
+
+
+def _finite(name: str, values: ArrayLike) -> Array:
+    array = reals(name, values).astype(np.float64)
+    if not (np.abs(array) <= LARGEST).all():
+        raise InputError(
+            f"{name} are {show(values)}, but must be finite, and at most {LARGEST:g} in size."
+        )
+    return array
+
+
+def _rows(items: Items, size: int) -> NDArray[np.float64] | NDArray[np.int64]:
+    """Return states as an array with a column for each site."""
+    rows = np.asarray(items) if isinstance(items, np.ndarray) else None
+    if rows is None or rows.dtype.kind not in "biu":
+        check_items(items)
+        rows = reals("states", items if rows is not None and rows.dtype != object else list(items))
+        whole = rows == np.floor(rows)
+        if not whole.all():
+            raise InputError(f"a state has {rows[~whole][0]}, but must have whole numbers.")
+    if len(rows) == 0:
+        rows = rows.reshape(0, size)
+    if rows.ndim != 2 or rows.shape[1] != size:
+        raise InputError(
+            f"states have shape {rows.shape}, but must be rows of {size} whole numbers, one for "
+            "each site."
+        )
+    return rows
+
+
+def _states(items: Items, size: int, categories: int) -> NDArray[np.int64]:
+    """Return states as whole numbers from 0 to categories - 1; refuse others."""
+    rows = _rows(items, size)
+    if len(rows) and not (rows.min() >= 0 and rows.max() < categories):
+        raise InputError(
+            f"states have numbers from {rows.min()} to {rows.max()}, but must have whole numbers "
+            f"from 0 to {categories - 1}."
+        )
+    return rows.astype(np.int64, copy=False)

@@ -7,21 +7,26 @@ factors are scored first, and the base only scores items that are still possible
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import is_iterable, show
 from quasir.core.items import as_items, take
-from quasir.core.scores import check_log_scores, name_of
+from quasir.core.optional import offered
+from quasir.core.scores import log_prob_of
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.targets.factors import Factor, Pointwise
 from quasir.targets.feature import Feature
 
 __all__ = ["Product", "multiply"]
+
+LINE = 100
+"""Longest repr."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,34 @@ class Product:
     def __init__(
         self, base: Any, factors: Sequence[Factor] = (), watched: Sequence[Feature] = ()
     ) -> None:
-        if not callable(getattr(base, "log_prob", None)):
+        if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
             raise InputError(
                 f"a {type(base).__name__} cannot be a base: it has no log_prob(items), the "
                 "normalised log a(x), as a Table or a language model has."
             )
-        self.base, self.factors, self.watched = base, tuple(factors), tuple(watched)
+        self.base = base
+        self.factors: tuple[Factor, ...] = _several("factors", factors)
+        self.watched: tuple[Feature, ...] = _several("watched", watched)
+        for factor in self.factors:
+            if not callable(getattr(factor, "log_factor", None)):
+                raise InputError(
+                    f"{show(factor)} is not a factor: use base * feature, or qr.tilt(feature, c)."
+                )
         by_name: dict[str, Feature] = {}
         for feature in (*(factor.feature for factor in self.factors), *self.watched):
-            if by_name.setdefault(feature.name, feature) is not feature:
+            if not isinstance(feature, Feature):
+                raise InputError(
+                    f"{show(feature)} is not a feature: make one with qr.Feature(name, function)."
+                )
+            if not by_name.setdefault(feature.name, feature).same_as(feature):
                 raise InputError(f"two different features are called {feature.name!r}: rename one.")
         # Expensive features come last, when most items may already be impossible.
         self.features = sorted(by_name.values(), key=lambda feature: feature.expensive)
+
+    @property
+    def density(self) -> bool | None:
+        """Whether the base is a density; None if it does not say."""
+        return offered(self.base, "density")  # type: ignore[no-any-return]
 
     def watch(self, *features: Feature) -> Product:
         """Return the same target, with draws that record these features as well."""
@@ -107,7 +128,7 @@ class Product:
                 column = feature(items)
             columns[feature.name] = column
             for factor in self.factors:
-                if factor.feature is feature:
+                if factor.feature.name == feature.name:
                     log_b[possible] += factor.log_factor(column[possible])
         left = np.flatnonzero(log_b > -np.inf)
         if log_base is not None:
@@ -115,19 +136,24 @@ class Product:
                 np.where(log_b > -np.inf, log_base + log_b, -np.inf), log_base, columns, n
             )
         scored = np.full(n, np.nan)
-        step = max(batch_size or len(left), 1)
+        step = max(int(batch_size or len(left)), 1)
         for start in range(0, len(left), step):
             at = left[start : start + step]
             part = take(items, at)
-            scored[at] = check_log_scores(
-                self.base.log_prob(part), part, name_of(self.base), "log a"
-            )
+            scored[at] = log_prob_of(self.base, part, "log a")
         log_p = np.full(n, -np.inf)
         log_p[left] = scored[left] + log_b[left]
         return Scores(log_p, scored, columns, n - len(left))
 
     def __repr__(self) -> str:
-        return " * ".join([repr(self.base), *(str(factor) for factor in self.factors)])
+        text = " * ".join([show(self.base, 60), *(str(factor) for factor in self.factors)])
+        return text if len(text) <= LINE else text[: LINE - 3] + "..."
+
+
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, (str, Feature, Mapping)) or not is_iterable(given):
+        raise InputError(f"{name} are {show(given)}, but must be a list.")
+    return tuple(given)
 
 
 def multiply(base: Any, factor: Factor) -> Product:

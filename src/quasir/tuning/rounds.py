@@ -137,7 +137,7 @@ class Rounds:
     def _draw_from(self, source: int, n: int, sources: Sequence[int]) -> None:
         began = time.perf_counter()
         own = derived_seed(self.seed, Purpose.TUNE_DRAW, self.count, source)
-        draws = draw(self.target, self._proposal(source), n, seed=own)
+        draws = draw(self.target, self._proposal(source), n, seed=own, progress=False)
         self.seconds += time.perf_counter() - began
         self.made += n
         self._check(draws.items, source)

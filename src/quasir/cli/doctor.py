@@ -1,0 +1,117 @@
+"""`quasir doctor`: versions, devices, places, and a self-test."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from quasir.cli.bug_report import cache_folder
+from quasir.cli.ending import FAILED
+from quasir.cli.options import Json, Seed
+from quasir.cli.self_test import Comparison, self_test
+from quasir.core.version import __version__
+from quasir.estimation.quantities import title_of
+
+__all__ = ["doctor"]
+
+PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "typer", "matplotlib", "torch")
+EXTRAS = (
+    "transformers",
+    "peft",
+    "safetensors",
+    "sentence-transformers",
+    "ray",
+    "fsspec",
+    "pandas",
+    "arviz-base",
+)
+
+
+def doctor(json: Json = False, seed: Seed = None) -> None:
+    """Show versions, devices and places, and test a draw with known values.
+
+    The self-test draws Poisson(11) from Poisson(10), and compares the estimates with the exact
+    values. If it fails, the exit code is 1. Give the output with every report of a bug.
+
+    Example: quasir doctor --json
+    """
+    facts: dict[str, Mapping[str, Any]] = {
+        "versions": versions(),
+        "devices": devices(),
+        "places": places(),
+    }
+    tests = self_test(seed or 0)
+    passed = all(test.passed for test in tests)
+    if json:
+        tested = {"passed": passed, "comparisons": [test.to_dict() for test in tests]}
+        print(jsonlib.dumps({**facts, "self_test": tested}, indent=2))
+    else:
+        print("\n".join([*(_section(name, facts[name]) for name in facts), _tested(tests)]))
+    if not passed:
+        raise typer.Exit(FAILED)
+
+
+def versions() -> dict[str, str | None]:
+    """Return the version of each package; None where it is not installed."""
+    found: dict[str, str | None] = {"quasir": __version__, "python": platform.python_version()}
+    for name in (*PACKAGES, *EXTRAS):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def devices() -> dict[str, str]:
+    """Return the machine, its cores, and what torch can compute on."""
+    found = {"machine": f"{platform.system()} {platform.machine()}", "cores": str(os.cpu_count())}
+    if find_spec("torch") is None:
+        return found | {"torch": "not installed"}
+    try:
+        import torch
+    except Exception as error:  # a broken installation is what this command must show
+        return found | {"torch": f"cannot be imported: {error}"}
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        return found | {"torch": ", ".join(names)}
+    return found | {"torch": f"CPU, {torch.get_num_threads()} threads"}
+
+
+def places() -> dict[str, str]:
+    """Return where models, caches and this program are."""
+    hub = os.environ.get("HF_HOME") or str(Path("~/.cache/huggingface").expanduser())
+    return {
+        "python": sys.executable,
+        "quasir": str(files("quasir")),
+        "models": str(files("quasir") / "text" / "models"),
+        "hub cache": hub,
+        "cache": str(cache_folder()),
+    }
+
+
+def _section(name: str, facts: Mapping[str, Any]) -> str:
+    lines = [
+        f"  {key:<22} {'not installed' if fact is None else fact}" for key, fact in facts.items()
+    ]
+    return "\n".join([name, *lines])
+
+
+def _tested(tests: list[Comparison]) -> str:
+    lines = ["self-test: Poisson(11) from Poisson(10) at beta = 2"]
+    for test in tests:
+        said = "ok" if test.passed else "WRONG"
+        title = title_of(test.name)
+        lines.append(
+            f"  {title:<22} {test.value:.6g} ± {test.se:.2g}, exactly {test.exact:g}: {said}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,40 @@
+"""The doctor shows the machine, and finds a draw that is wrong."""
+
+import json
+
+import pytest
+
+from quasir.cli import self_test
+from quasir.cli.doctor import EXTRAS, PACKAGES
+from tests.cli.helpers import inside
+
+
+def test_what_the_doctor_says():
+    code, out, _ = inside("doctor")
+    assert code == 0
+    for wanted in ("quasir", "numpy", "torch", "cores", "models", "cache", "self-test", ": ok"):
+        assert wanted in out
+    assert "WRONG" not in out
+
+
+def test_as_json(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = json.loads(inside("doctor", "--json", "--seed", "3")[1])
+    assert set(told) == {"versions", "devices", "places", "self_test"}
+    assert set(told["versions"]) == {"quasir", "python", *PACKAGES, *EXTRAS}
+    assert told["places"]["cache"] == str(tmp_path / "quasir")
+    assert told["self_test"]["passed"] is True
+    for one in told["self_test"]["comparisons"]:
+        assert abs(one["value"] - one["exact"]) < 5 * one["se"]
+
+
+@pytest.mark.parametrize("name", ["acceptance_rate", "tvd", "kl"])
+def test_a_wrong_estimate_is_found(monkeypatch, name):
+    """The control: against a value that is a third off, the self-test fails."""
+    monkeypatch.setitem(self_test.EXACT, name, 0.67 * self_test.EXACT[name])
+    code, out, _ = inside("doctor")
+    assert code == 1
+    assert out.count("WRONG") == 1
+    code, out, _ = inside("doctor", "--json")
+    assert code == 1
+    assert json.loads(out)["self_test"]["passed"] is False

@@ -1,0 +1,337 @@
+"""Wealth, its lower bound from bins, and every bound by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+
+from quasir.estimation.betting import FRACTIONS, LOG_SHARES, least_shown, log_wealth
+from quasir.estimation.bins import Bins
+from quasir.estimation.spread import Spread
+from quasir.estimation.two_sided import (
+    acceptance_rate_at_least,
+    acceptance_rate_at_most,
+    lost_at_least,
+    moment_at_least,
+    moment_at_most,
+    tvd_at_least,
+)
+from quasir.estimation.upper_bounds import Bet, kl_at_most, lost_at_most, shown, tvd_at_most
+
+ALPHA = 0.05
+CEILING = math.log(30.0)
+
+
+def brute(x, hi):
+    """Log W, one draw at a time."""
+    wealth = np.exp(LOG_SHARES)
+    for value in x:
+        wealth = wealth * (1 - FRACTIONS * value / hi)
+    return math.log(wealth.sum())
+
+
+def draws(seed, n, impossible=0.2, span=1.2):
+    rng = np.random.default_rng(seed)
+    w = np.minimum(np.exp(rng.normal(0, span, n)), math.exp(CEILING))
+    return np.where(rng.random(n) < impossible, 0.0, w)
+
+
+def spread_of(w, **more):
+    return Spread.of_sorted(len(w), np.sort(np.log(w[w > 0])), **more)
+
+
+def bisected(holds, low, high):
+    """The parameter next to `high` that holds, of those between; `holds(high)` is taken as true."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def enough(x, hi, alpha=ALPHA):
+    return log_wealth((x / hi)[None], np.ones((1, len(x))))[0] >= -math.log(alpha)
+
+
+def test_the_shares_sum_to_one():
+    assert np.exp(LOG_SHARES).sum() == pytest.approx(1, abs=1e-14)
+
+
+def test_wealth_equals_that_of_one_draw_at_a_time():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 1, (3, 40))
+    found = log_wealth(x, np.ones((3, 40)))
+    np.testing.assert_allclose(found, [brute(row, 1.0) for row in x], rtol=1e-12)
+
+
+def test_wealth_does_not_depend_on_the_order_and_counts_repeats():
+    rng = np.random.default_rng(1)
+    x, often = rng.uniform(-3, 1, 20), rng.integers(1, 5, 20)
+    repeated = rng.permutation(np.repeat(x, often))
+    one = log_wealth(x[None], often[None].astype(float))
+    two = log_wealth(repeated[None], np.ones((1, len(repeated))))
+    np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+def test_many_rows_give_what_one_row_gives():
+    rng = np.random.default_rng(2)
+    x, n = rng.uniform(-3, 1, (900, 60)), rng.uniform(0, 9, (900, 60))
+    alone = [log_wealth(x[i : i + 1], n[i : i + 1])[0] for i in (0, 450, 899)]
+    np.testing.assert_allclose(log_wealth(x, n)[[0, 450, 899]], alone, rtol=1e-12)
+
+
+def test_the_search_returns_only_what_was_shown():
+    seen = []
+
+    def log_w(at, rows):
+        value = 40 * (at - 0.3) + 3
+        seen.extend(zip(at, value >= 3, strict=True))
+        return value
+
+    found = least_shown(log_w, np.zeros(1), np.ones(1), math.exp(-3))[0]
+    assert 0.3 <= found <= 0.3001
+    assert (found, True) in seen
+    assert least_shown(lambda at, rows: at * 0, np.zeros(1), np.ones(1), 0.05)[0] == 1
+
+
+def exact_bounds(w, beta):
+    """Every bound from the draws themselves, without bins."""
+    m = math.exp(CEILING)
+
+    def lost(g, tau):
+        x, hi = np.maximum(w - g, 0) - tau * w, (1 - tau) * m - g
+        return hi <= 0 or enough(x, hi)
+
+    def kl(kappa):
+        log = np.log(np.maximum(w, beta) / beta)
+        hi = m * math.log(m / beta) - (m - beta) - kappa * m
+        return hi <= 0 or enough(w * log - np.maximum(w - beta, 0) - kappa * w, hi)
+
+    def tvd_low(alpha=ALPHA / 2):
+        s = 1 - lost_low(alpha)
+        v = np.minimum(w, beta)
+
+        def holds(t):
+            return enough(t * v - np.maximum(v - s * w, 0), t * beta, alpha)
+
+        return bisected(holds, 1.0, 0.0)
+
+    def lost_low(alpha=ALPHA):
+        return bisected(
+            lambda t: enough(t * w - np.maximum(w - beta, 0), t * beta, alpha), 1.0, 0.0
+        )
+
+    y = np.minimum(w / beta, 1)
+    return {
+        "lost": bisected(lambda t: lost(beta, t), 0.0, 1 - beta / m),
+        "tvd": bisected(lambda t: lost(beta / (1 - t), t), 0.0, 1 - math.sqrt(beta / m)),
+        "kl": bisected(kl, 0.0, math.log(m / beta) - 1 + beta / m),
+        "rate_high": bisected(lambda r: enough(y - r, 1 - r), y.mean(), 1.0),
+        "rate_low": bisected(lambda r: enough(r - y, r), y.mean(), 0.0),
+        "lost_low": lost_low(),
+        "tvd_low": tvd_low(),
+    }
+
+
+@pytest.mark.parametrize("n", [30, 400, 20_000])
+@pytest.mark.parametrize("beta", [0.4, 1.7, 6.0])
+def test_bounds_from_bins_are_those_of_the_draws_and_never_sharper(n, beta):
+    w = draws(n, n)
+    spread, log_beta = spread_of(w), np.array([math.log(beta)])
+    exact = exact_bounds(w, beta)
+    known = {"alpha": ALPHA, "log_ceiling": CEILING}
+    upper = {
+        "lost": lost_at_most(spread, log_beta, **known),
+        "tvd": tvd_at_most(spread, log_beta, **known),
+        "kl": kl_at_most(spread, log_beta, **known),
+        "rate_high": acceptance_rate_at_most(spread, log_beta, alpha=ALPHA),
+    }
+    lower = {
+        "rate_low": acceptance_rate_at_least(spread, log_beta, alpha=ALPHA),
+        "lost_low": lost_at_least(spread, log_beta, alpha=ALPHA),
+        "tvd_low": tvd_at_least(spread, log_beta, alpha=ALPHA),
+    }
+    for name, found in upper.items():
+        assert exact[name] - 1e-9 <= found[0] <= exact[name] * 1.004 + 1e-6, name
+    for name, found in lower.items():
+        assert exact[name] * 0.95 - 1e-6 <= found[0] <= exact[name] + 1e-9, name
+
+
+@pytest.mark.parametrize("fineness", [1, 3, 7])
+def test_coarse_bins_give_less_wealth_than_the_draws(fineness):
+    """Also where a level divides a bin."""
+    for seed in range(4):
+        w = draws(seed, 300)
+        log_w = np.log(w[w > 0])
+        spread = Spread.of_bins(300, Bins.of(log_w, fineness=fineness), float(log_w.max()))
+        fine = spread_of(w)
+        for beta in (0.3, 1.3, 2.9, 7.7):
+            log_beta, exact = np.array([math.log(beta)]), exact_bounds(w, beta)
+            bet = Bet(spread, log_beta, CEILING)
+            for tau in (0.05, 0.2, 0.4):
+                at = np.array([tau]), np.array([0])
+                m = math.exp(CEILING)
+                x, hi = np.maximum(w - beta, 0) - tau * w, (1 - tau) * m - beta
+                assert bet.lost(*at)[0] <= brute(x, hi) + 1e-9
+                log = np.log(np.maximum(w, beta) / beta)
+                x = w * log - np.maximum(w - beta, 0) - tau * w
+                hi = m * math.log(m / beta) - (m - beta) - tau * m
+                assert bet.kl(*at)[0] <= brute(x, hi) + 1e-9
+            assert acceptance_rate_at_most(spread, log_beta, alpha=ALPHA) >= exact["rate_high"]
+            assert acceptance_rate_at_least(spread, log_beta, alpha=ALPHA) <= exact["rate_low"]
+            assert lost_at_least(spread, log_beta, alpha=ALPHA) <= exact["lost_low"] + 1e-9
+            coarse, sharp = (tvd_at_least(s, log_beta, alpha=ALPHA)[0] for s in (spread, fine))
+            assert coarse <= sharp + 1e-4
+
+
+def test_draws_moved_to_their_mean_would_give_too_much():
+    """The test above can fail: one point a bin, at its mean, gives more wealth than the draws."""
+    w = np.repeat([0.1, 8.0], [250, 50])
+    m, beta, tau = math.exp(CEILING), 2.0, 0.4
+    x, hi = np.maximum(w - beta, 0) - tau * w, (1 - tau) * m - beta
+    at_mean = np.full(300, w.mean())
+    y = np.maximum(at_mean - beta, 0) - tau * at_mean
+    assert brute(y, hi) > brute(x, hi) + 1
+
+
+def test_wealth_rises_with_tau_and_with_the_level():
+    spread = spread_of(draws(3, 500))
+    taus = np.linspace(0.01, 0.6, 40)
+    rows = np.zeros(40, np.intp)
+    bet = Bet(spread, np.array([math.log(1.5)]), CEILING)
+    for wealth in (bet.lost(taus, rows), bet.tvd(taus, rows), bet.kl(taus, rows)):
+        assert (np.diff(wealth) > 0).all()
+    levels = np.linspace(-2, 3, 30)
+    bet = Bet(spread, levels, CEILING)
+    for test in (bet.lost, bet.tvd, bet.kl):
+        wealth = test(np.full(30, 0.04), np.arange(30))
+        assert (np.diff(wealth) > -1e-6).all()
+
+
+@pytest.mark.parametrize("by", [-800.0, 800.0])
+def test_scaling_changes_nothing(by):
+    w = draws(4, 5000)
+    log_w = np.sort(np.log(w[w > 0]))
+    features = {"flag": np.random.default_rng(0).random(len(log_w)) < 0.3}
+    log_beta = np.log([0.01, 0.5, 2.0, 9.0, 40.0])
+    found = []
+    for shift in (0.0, by):
+        spread = Spread.of_sorted(
+            5000, log_w + shift, features=features, bounds={"flag": (0.0, 1.0)}
+        )
+        levels, known = log_beta + shift, {"alpha": ALPHA, "log_ceiling": CEILING + shift}
+        found.append(
+            [
+                tvd_at_most(spread, levels, **known),
+                lost_at_most(spread, levels, **known),
+                kl_at_most(spread, levels, **known),
+                tvd_at_most(spread, levels, alpha=ALPHA, log_z=0.5 + shift),
+                acceptance_rate_at_least(spread, levels, alpha=ALPHA),
+                acceptance_rate_at_most(spread, levels, alpha=ALPHA),
+                lost_at_least(spread, levels, alpha=ALPHA),
+                tvd_at_least(spread, levels, alpha=ALPHA),
+                moment_at_least(spread, "flag", levels, alpha=ALPHA),
+                moment_at_most(spread, "flag", levels, alpha=ALPHA),
+            ]
+        )
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("far", [-2000.0, 2000.0])
+def test_levels_far_from_every_ratio(far):
+    spread, level = spread_of(draws(5, 200)), np.array([far])
+    known = {"alpha": ALPHA, "log_ceiling": CEILING}
+    bounds = [bound(spread, level, **known)[0] for bound in (tvd_at_most, lost_at_most, kl_at_most)]
+    assert bounds == ([0, 0, 0] if far > 0 else [1, 1, CEILING - far - 1])
+    low = lost_at_least(spread, level, alpha=ALPHA)[0]
+    assert low == 0 if far > 0 else 0.9 < low <= 1
+    rate = acceptance_rate_at_least(spread, level, alpha=ALPHA)[0]
+    assert rate < 1e-300 if far > 0 else 0.6 < rate < 0.9
+    assert 0 <= tvd_at_least(spread, level, alpha=ALPHA)[0] <= 1
+    known = {"alpha": ALPHA, "log_z": 0.0}
+    assert tvd_at_most(spread, level, **known)[0] == pytest.approx(
+        1 if far < 0 else tvd_at_most(spread, np.array([50.0]), **known)[0], abs=1e-3
+    )
+
+
+def feature_bounds(w, share, beta, side):
+    """Bounds on the mean of a feature in [0, 1], from the draws, each in part at 1 and at 0."""
+    v = np.minimum(w / beta, 1)
+
+    def holds(m):
+        ones, zeros = v * (1 - m), -v * m
+        x, hi = (ones, zeros), 1 - m
+        if side == "low":
+            x, hi = (-ones, -zeros), m
+        bets = np.concatenate(x)[None] / hi
+        weights = np.concatenate([share, 1 - share])[None]
+        return log_wealth(bets, weights)[0] >= -math.log(ALPHA)
+
+    mean = (v * share).sum() / v.sum()
+    return bisected(holds, mean, 1.0 if side == "high" else 0.0)
+
+
+@pytest.mark.parametrize("fineness", [2, 12])
+@pytest.mark.parametrize("boolean", [True, False])
+def test_moments_are_those_of_the_draws_and_never_sharper(boolean, fineness):
+    rng = np.random.default_rng(6)
+    w = draws(6, 3000)
+    share = (rng.random(3000) < 0.2 + 0.5 * (w > 1)).astype(float)
+    if not boolean:
+        share = 0.3 + 0.4 * share
+    phi, low, high = 10 + 5 * share, 10.0, 15.0
+    keep = w > 0
+    order = np.argsort(w[keep])
+    log_w, values = np.log(w[keep])[order], phi[keep][order]
+    shifted = values - 12.0
+    binned = Spread.of_bins(
+        3000,
+        Bins.of(log_w, [shifted], [shifted], fineness=fineness),
+        float(log_w[-1]),
+        names=("size",),
+        low_shift=np.array([12.0]),
+        high_shift=np.array([12.0]),
+        bounds={"size": (low, high), "other": (0.0, 1.0)},
+    )
+    ordered = Spread.of_sorted(3000, log_w, features={"size": values}, bounds={"size": (low, high)})
+    for beta in (0.5, 2.3):
+        levels = np.array([math.log(beta)])
+        top, bottom = (10 + 5 * feature_bounds(w, share, beta, side) for side in ("high", "low"))
+        for spread, near in ((ordered, 0.002), (binned, 0.2 if fineness == 2 else 0.002)):
+            most = moment_at_most(spread, "size", levels, alpha=ALPHA)[0]
+            least = moment_at_least(spread, "size", levels, alpha=ALPHA)[0]
+            assert top - 1e-9 <= most <= top + near
+            assert bottom - near <= least <= bottom + 1e-9
+
+
+def test_summaries_and_draws_in_memory_agree():
+    w = draws(7, 8000)
+    log_w = np.sort(np.log(w[w > 0]))
+    merged = Bins.merged([Bins.of(log_w[::2]), Bins.of(log_w[1::2])])
+    levels = np.log([0.5, 2.0, 8.0])
+    known = {"alpha": ALPHA, "log_ceiling": CEILING}
+    one = tvd_at_most(Spread.of_bins(8000, merged, float(log_w[-1])), levels, **known)
+    two = tvd_at_most(Spread.of_sorted(8000, log_w), levels, **known)
+    np.testing.assert_allclose(one, two, rtol=2e-3)
+
+
+def test_shown_agrees_with_the_bound():
+    spread = spread_of(draws(8, 4000))
+    known = {"alpha": ALPHA, "log_ceiling": CEILING}
+    for quantity, bound in (("tvd", tvd_at_most), ("lost", lost_at_most), ("kl", kl_at_most)):
+        for beta in (0.5, 3.0, 20.0):
+            most = bound(spread, np.array([math.log(beta)]), **known)[0]
+            assert shown(quantity, spread, math.log(beta), most, **known)
+            assert not shown(quantity, spread, math.log(beta), most * 0.998, **known)
+
+
+def test_with_z_known_the_bound_is_that_of_the_draws():
+    w, beta, z = draws(9, 5000), 2.0, 1.5
+    spread = spread_of(w)
+
+    def holds(tau):
+        g = beta / (1 - tau)
+        return enough((1 - tau) * z - np.minimum(w, g), (1 - tau) * z)
+
+    exact = bisected(holds, 0.0, 1.0)
+    found = tvd_at_most(spread, np.array([math.log(beta)]), alpha=ALPHA, log_z=math.log(z))[0]
+    assert exact - 1e-9 <= found <= exact * 1.004

@@ -1,0 +1,412 @@
+"""Public callables with arguments that work, and values that do not belong there."""
+
+import datetime
+import decimal
+import fractions
+import math
+import pathlib
+
+import numpy as np
+from scipy import stats
+
+import quasir as qr
+from quasir.core.types import Batch
+from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
+
+A, B = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.8, "b": 0.2})
+NUMBERS, OTHERS = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+IS_A = qr.Feature("is a", lambda x: x == "a")
+LENGTH = qr.Feature("length", lambda x: len(str(x)))
+DRAWS = qr.draw(A, B, 200, seed=0)
+CURVE = qr.tradeoff(DRAWS)
+SAMPLES = qr.QRS(A, B, beta=1).replay(DRAWS)
+CHAIN = qr.IMH(A, B).replay(DRAWS)
+WEIGHTED = qr.RejectionControl(A, B, beta=1).replay(DRAWS)
+ESTIMATE = qr.Estimate(0.5, 0.1, 0.3, 0.7)
+TOKENS = qr.Table({(0,): 1, (1, 1): 1})
+BUDGET = 3000
+"""Proposals of a call, at most: a beta that nothing exceeds must not search for ever."""
+
+
+class BadRepr:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+
+class Uniform:
+    """An editor of two tokens."""
+
+    def log_token_probs(self, sequences, positions):
+        return np.full((len(sequences), 2), -np.log(2))
+
+
+def embed(texts):
+    return [[len(text), 1] for text in texts]
+
+
+def similarity(text, above, embed, name):
+    # Without a function of the user's own, a model would be downloaded.
+    given = globals()["embed"] if embed is None else embed
+    return qr.features.similarity(text, above, given, name)(["a", "b"])
+
+
+def sums(items):
+    return np.array([float(sum(item)) for item in items])
+
+
+# Each is made anew for each call: an iterator can be used up.
+ODD = {
+    "None": lambda: None,
+    "True": lambda: True,
+    "numpy True": lambda: np.bool_(True),
+    "0": lambda: 0,
+    "-1": lambda: -1,
+    "3": lambda: 3,
+    "10**30": lambda: 10**30,
+    "10**5000": lambda: 10**5000,
+    "0.5": lambda: 0.5,
+    "NaN": lambda: math.nan,
+    "inf": lambda: math.inf,
+    "-inf": lambda: -math.inf,
+    "1e308": lambda: 1e308,
+    "-1e308": lambda: -1e308,
+    "1e-320": lambda: 1e-320,
+    "complex": lambda: 1j,
+    "numpy complex": lambda: np.complex128(1 + 1j),
+    "float32": lambda: np.float32(0.5),
+    "uint8": lambda: np.uint8(3),
+    "int64": lambda: np.int64(3),
+    "0-d array": lambda: np.array(0.5),
+    "empty array": lambda: np.array([]),
+    "array": lambda: np.array([1.0, 2.0]),
+    "large array": lambda: np.array([1e308, 1e308]),
+    "array of NaN": lambda: np.array([math.nan, 1.0]),
+    "complex array": lambda: np.array([1j, 2.0]),
+    "array of texts": lambda: np.array(["1", "2"]),
+    "array of objects": lambda: np.array([None, 1], dtype=object),
+    "masked array": lambda: np.ma.array([1.0, 2.0], mask=[False, True]),
+    "matrix": lambda: np.eye(2),
+    "cube": lambda: np.zeros((2, 2, 2)),
+    "empty text": lambda: "",
+    "text": lambda: "ab",
+    "number as text": lambda: "1",
+    "surrogate": lambda: "\ud800",
+    "bytes": lambda: b"ab",
+    "empty list": list,
+    "list of None": lambda: [None],
+    "list of texts": lambda: ["a", "b"],
+    "list of numbers": lambda: [1, 2],
+    "ragged list": lambda: [[1], [2, 3]],
+    "list of lists": lambda: [[0, 1], [1, 1]],
+    "tuple": lambda: (1, "a"),
+    "empty dict": dict,
+    "dict": lambda: {"a": 1.0},
+    "dict of texts": lambda: {"a": "b"},
+    "dict of huge numbers": lambda: {"a": 1e308, "b": 1e308, "c": 1e-320},
+    "dict of numbers": lambda: {3: [1.0, 2.0, 3.0, 4.0, 5.0]},
+    "pairs": lambda: [("a", 1), ("b", 2)],
+    "set": lambda: {1, 2},
+    "range": lambda: range(3),
+    "iterator": lambda: iter([1, 2]),
+    "function": lambda: lambda x: x,
+    "function of nothing": lambda: lambda: None,
+    "function to None": lambda: lambda x: None,
+    "failing function": lambda: lambda x: x.nothing,
+    "object": object,
+    "object without repr": BadRepr,
+    "type": lambda: dict,
+    "class of table": lambda: qr.Table,
+    "table": lambda: A,
+    "table of numbers": lambda: qr.Table({1: 0.5, 2: 0.5}),
+    "list of tables": lambda: [A, B],
+    "unfrozen": lambda: stats.poisson,
+    "frozen": lambda: stats.poisson(3),
+    "frozen, two": lambda: stats.poisson([1, 2]),
+    "frozen, wrong": lambda: stats.norm(0, -1),
+    "frozen, huge": lambda: stats.poisson(1e300),
+    "density": lambda: qr.from_scipy(stats.norm()),
+    "discrete": lambda: OTHERS,
+    "feature": lambda: IS_A,
+    "feature of numbers": lambda: LENGTH,
+    "tilt": lambda: qr.tilt(LENGTH, 1.0),
+    "large tilt": lambda: A * qr.tilt(LENGTH, 1e308),
+    "product": lambda: A * IS_A,
+    "estimate": lambda: ESTIMATE,
+    "draws": lambda: DRAWS,
+    "draws without items": lambda: qr.Draws.from_arrays(log_p=[0.0, 1.0], log_q=[-1.0, -1.0]),
+    "samples": lambda: SAMPLES,
+    "no samples": lambda: SAMPLES[:0],
+    "curve": lambda: CURVE,
+    "generator": lambda: np.random.default_rng(0),
+    "decimal": lambda: decimal.Decimal("0.5"),
+    "fraction": lambda: fractions.Fraction(1, 2),
+    "date": lambda: datetime.date(2020, 1, 1),
+    "path": lambda: pathlib.Path("no-such-folder"),
+    "ellipsis": lambda: ...,
+}
+
+
+def sampled(make):
+    """Return a call that makes a sampler, shows it, and samples within a budget."""
+
+    def call(n, seed, max_proposals, batch_size, **arguments):
+        sampler = make(**arguments)
+        assert "\n" not in repr(sampler)
+        budget = BUDGET if max_proposals is None else max_proposals
+        if isinstance(budget, (int, np.integer)):
+            budget = min(int(budget), BUDGET)
+        samples = sampler.sample(n, seed=seed, max_proposals=budget, batch_size=batch_size)
+        assert "\n" not in repr(samples)
+        return samples._repr_html_()
+
+    return call
+
+
+def method(thing, name):
+    """Return a method of a thing, or of what a call makes."""
+    return lambda **arguments: getattr(thing, name)(**arguments)
+
+
+def used(make, use):
+    """Return a call that makes a thing and uses it."""
+    return lambda **arguments: use(make(**arguments))
+
+
+def drawn(proposal):
+    """Draw from a proposal, score it, and show it."""
+    assert len(repr(proposal)) < 120
+    items, _ = Batch(*proposal.sample(3, np.random.default_rng(0)))
+    return proposal.log_prob(items)
+
+
+SAMPLING = {"n": 3, "seed": 0, "max_proposals": BUDGET, "batch_size": None}
+PAIR = {"target": A, "proposal": B}
+LEVEL = {"beta": 1.0, "log_beta": None}
+CHAINED = {"burn_in": 1, "thin": 1, "reset": None}
+TEXTS = ["a b", "a c", "b"]
+SCORED = {"items": ["a", "b"]}
+RNG = np.random.default_rng(0)
+
+CALLS = {
+    "QRS": (sampled(qr.QRS), {**PAIR, **LEVEL, **SAMPLING}),
+    "RS": (sampled(qr.RS), {**PAIR, "beta": 5.0, "log_beta": None, **SAMPLING}),
+    "RejectionControl": (sampled(qr.RejectionControl), {**PAIR, **LEVEL, **SAMPLING}),
+    "IncrementalQRS": (sampled(qr.IncrementalQRS), {**PAIR, "acceptance_rate": 0.5, **SAMPLING}),
+    "EmpiricalSupremum": (sampled(qr.EmpiricalSupremum), {**PAIR, **SAMPLING}),
+    "IMH": (sampled(qr.IMH), {**PAIR, **CHAINED, "bound": None, **SAMPLING}),
+    "RejectionChain": (
+        sampled(qr.RejectionChain),
+        {**PAIR, **LEVEL, **CHAINED, "bound": 5.0, **SAMPLING},
+    ),
+    "SIR": (sampled(qr.SIR), {**PAIR, "pool": 100, **SAMPLING}),
+    "RWMH": (
+        sampled(qr.RWMH),
+        {
+            "target": sums,
+            "proposal": TOKENS,
+            "editor": Uniform(),
+            "max_tokens": 3,
+            "min_tokens": 0,
+            "boost": {1: 0.1},
+            "chains": 2,
+            **CHAINED,
+            **SAMPLING,
+        },
+    ),
+    "GibbsWithGradients": (
+        sampled(qr.GibbsWithGradients),
+        {
+            "target": Ising(grid(2, 2, 0.1)),
+            "proposal": None,
+            "site_first": False,
+            "chains": 2,
+            **CHAINED,
+            **SAMPLING,
+        },
+    ),
+    "QRS.replay": (method(qr.QRS(A, B, beta=1), "replay"), {"draws": DRAWS, "n": 3}),
+    "IMH.replay": (method(qr.IMH(A, B), "replay"), {"draws": DRAWS, "n": 3}),
+    "SIR.replay": (method(qr.SIR(A, B, 9), "replay"), {"draws": DRAWS, "n": 3, "seed": 0}),
+    "IncrementalQRS.replay": (
+        method(qr.IncrementalQRS(A, B, 0.5), "replay"),
+        {"draws": DRAWS, "n": 3},
+    ),
+    "QRS.log_prob": (method(qr.QRS(A, B, beta=1), "log_prob"), SCORED),
+    "Table": (used(qr.Table, drawn), {"weights": {"a": 1.0, "b": 2.0}}),
+    "Table.log_prob": (method(A, "log_prob"), SCORED),
+    "Table.sample": (method(A, "sample"), {"n": 3, "rng": RNG}),
+    "Mixture": (used(qr.Mixture, drawn), {"components": [A, B], "weights": [1.0, 2.0]}),
+    "Mixture.sample": (method(qr.Mixture([A, B]), "sample"), {"n": 3, "rng": RNG}),
+    "Mixture.log_prob": (method(qr.Mixture([A, B]), "log_prob"), SCORED),
+    "from_scipy": (used(qr.from_scipy, drawn), {"distribution": stats.poisson(3)}),
+    "ScipyDistribution": (used(qr.ScipyDistribution, drawn), {"distribution": stats.norm()}),
+    "scipy.log_prob": (method(NUMBERS, "log_prob"), {"items": np.array([1, 2])}),
+    "scipy.sample": (method(NUMBERS, "sample"), {"n": 3, "rng": RNG}),
+    "Product": (
+        used(qr.Product, lambda p: (repr(p), p.log_score(["a", "b"]))),
+        {"base": A, "factors": [qr.tilt(IS_A, 1.0)], "watched": [LENGTH]},
+    ),
+    "Product.log_score": (method(A * IS_A, "log_score"), SCORED),
+    "Feature": (
+        used(qr.Feature, lambda f: (repr(f), f(["a", "b"]))),
+        {
+            "name": "long",
+            "function": len,
+            "batched": False,
+            "expensive": False,
+            "spans": None,
+        },
+    ),
+    "Feature()": (IS_A, {"items": ["a", "b"]}),
+    "(f & g)()": (IS_A & ~IS_A, {"items": ["a", "b"]}),
+    "tilt": (
+        used(qr.tilt, lambda t: (A * t).log_score(["a"])),
+        {"feature": LENGTH, "coefficient": 1.0},
+    ),
+    "Tilt": (qr.Tilt, {"feature": LENGTH, "coefficient": 1.0}),
+    "reward": (
+        used(qr.reward, lambda t: (A * t).log_score(["a"])),
+        {"function": len, "temperature": 1.0},
+    ),
+    "Conditional": (qr.Conditional, {"make": lambda word: A}),
+    "tradeoff": (
+        used(qr.tradeoff, lambda curve: (repr(curve), str(curve), curve._repr_html_())),
+        {"draws": DRAWS, "betas": [1.0], "log_betas": None, "stream": None},
+    ),
+    "Curve.at": (
+        used(CURVE.at, lambda c: (repr(c), str(c), c.to_dict())),
+        {"beta": 1.0, "log_beta": None, "acceptance_rate": None, "tvd": None, "kl": None},
+    ),
+    "Curve.at acceptance_rate": (CURVE.at, {"acceptance_rate": 0.5}),
+    "Curve.at tvd": (CURVE.at, {"tvd": 0.5}),
+    "Curve.at kl": (CURVE.at, {"kl": 0.5}),
+    "Certificate.estimate": (CURVE.at(beta=1).estimate, {"name": "tvd"}),
+    "Curve": (qr.Curve, {"evaluator": CURVE._evaluator, "log_betas": np.zeros(1)}),
+    "Estimate": (
+        used(qr.Estimate, lambda e: (repr(e), str(e))),
+        {"value": 1.0, "se": 0.1, "low": 0.8, "high": 1.2},
+    ),
+    "Certificate": (
+        used(qr.Certificate, repr),
+        {
+            "name": "p_beta",
+            "log_beta": 0.0,
+            "n": 3,
+            "estimates": {"tvd": ESTIMATE},
+            "ess": 3.0,
+            "pareto_k": 0.1,
+        },
+    ),
+    "Check": (
+        used(qr.Check, lambda check: check.to_dict()),
+        {
+            "name": "female",
+            "observed": 0.5,
+            "observed_se": 0.1,
+            "predicted": 0.5,
+            "predicted_se": 0.1,
+            "z": 0.0,
+        },
+    ),
+    "Moment": (qr.Moment, {"feature": "female"}),
+    "Draws": (
+        qr.Draws,
+        {"log_p": np.zeros(2), "log_q": np.zeros(2), "log_u": np.zeros(2)},
+    ),
+    "Draws.from_arrays": (
+        used(qr.Draws.from_arrays, lambda d: (repr(d), d._repr_html_(), qr.tradeoff(d))),
+        {
+            "log_p": [0.0, -1.0],
+            "log_q": [-1.0, -1.0],
+            "items": ["a", "b"],
+            "log_base": None,
+            "features": {"f": [1.0, 2.0]},
+            "seed": 0,
+        },
+    ),
+    "Draws.take": (DRAWS.take, {"indices": [0, 1]}),
+    "Draws.accepted": (DRAWS.accepted, {"beta": 1.0, "log_beta": None}),
+    "Draws.concatenate": (qr.Draws.concatenate, {"parts": [DRAWS, DRAWS]}),
+    "Samples": (
+        used(qr.Samples, repr),
+        {
+            "items": ["a", "b"],
+            "log_p": np.zeros(2),
+            "log_q": np.zeros(2),
+            "proposals": 3,
+            "features": {},
+            "log_p_beta": np.zeros(2),
+            "log_beta": 0.0,
+            "log_z_beta": 0.0,
+        },
+    ),
+    "Samples.take": (SAMPLES.take, {"indices": [0, 1]}),
+    "WeightedSamples.mean": (WEIGHTED.mean, {"values": np.zeros(len(WEIGHTED))}),
+    "draw": (
+        qr.draw,
+        {**PAIR, "n": 3, "seed": 0, "batch_size": None, "engine": None},
+    ),
+    "features.length": (qr.features.length, {"unit": "words", "name": None}),
+    "features.pronouns": (qr.features.pronouns, {"gender": "male", "case": "any", "name": None}),
+    "features.words": (qr.features.words, {"words": ["a"], "name": None, "case": False}),
+    "features.contains": (qr.features.contains, {"text": "a", "name": None, "case": False}),
+    "features.regex": (qr.features.regex, {"pattern": "a", "name": None, "case": False}),
+    "features.similarity": (
+        similarity,
+        {"text": "a", "above": 0.5, "embed": embed, "name": None},
+    ),
+    "metrics.self_bleu": (qr.metrics.self_bleu, {"texts": TEXTS, "n": 2, "unit": "word"}),
+    "metrics.distinct": (qr.metrics.distinct, {"texts": TEXTS, "n": 1, "unit": "character"}),
+    "metrics.unique_share": (qr.metrics.unique_share, {"texts": TEXTS}),
+    "metrics.perplexity": (
+        qr.metrics.perplexity,
+        {"texts": ["a", "b"], "base": A, "tokens": [1, 2]},
+    ),
+    "metrics.moments": (qr.metrics.moments, {"items": ["a", "b"], "features": IS_A}),
+    "metrics.over_runs": (qr.metrics.over_runs, {"values": [1.0, 2.0]}),
+    "metrics.Runs": (used(qr.metrics.Runs, str), {"mean": 1.0, "sd": 0.1, "runs": 3}),
+    "metrics.ess": (qr.metrics.ess, {"chain": np.arange(9.0)}),
+    "metrics.autocorrelation_time": (
+        qr.metrics.autocorrelation_time,
+        {"chain": np.arange(9.0)},
+    ),
+    "metrics.to_arviz": (qr.metrics.to_arviz, {"chains": {"x": np.zeros(5)}}),
+    "engines.Local": (
+        qr.engines.Local,
+        {"processes": None, "threads": None, "measure": False, "tell": print},
+    ),
+    "engines.Ray": (
+        qr.engines.Ray,
+        {
+            "address": None,
+            "workers": None,
+            "cpus_per_worker": 1,
+            "gpus_per_worker": 0,
+            "tell": print,
+        },
+    ),
+    "lattice.grid": (grid, {"rows": 2, "columns": 2, "strength": 1.0}),
+    "lattice.Ising": (
+        used(Ising, lambda m: m.log_score(np.zeros((1, m.size), int))),
+        {"coupling": grid(1, 2), "field": 0.0},
+    ),
+    "lattice.Potts": (
+        used(Potts, lambda m: m.log_score(np.zeros((1, m.size), int))),
+        {"coupling": grid(1, 2), "categories": 3, "field": 0.0},
+    ),
+    "lattice.RBM": (
+        used(RBM, lambda m: m.log_score(np.zeros((1, m.size), int))),
+        {"weights": [[1.0], [2.0]], "visible": 0.0, "hidden": 0.0},
+    ),
+    "lattice.UniformStates": (used(UniformStates, drawn), {"size": 2, "categories": 2}),
+    "Ising.log_score": (method(Ising(grid(1, 2)), "log_score"), {"items": np.zeros((1, 2), int)}),
+    "Potts.log_score": (
+        method(Potts(grid(1, 2), 3), "log_score"),
+        {"items": np.zeros((1, 2), int)},
+    ),
+    "UniformStates.log_prob": (
+        method(UniformStates(2), "log_prob"),
+        {"items": np.zeros((1, 2), int)},
+    ),
+}
+"""Name -> a callable, and keyword arguments that it takes."""

@@ -1,0 +1,251 @@
+"""Change the source, one operator or constant at a time, and see whether a test fails.
+
+A mutant that no test finds is a hole in the tests, or the same program. The second kind is listed,
+with its reason, in `tools/mutants-equivalent.txt`. Of the others at least 90 % must be killed.
+The source and the tests are copied, so the working tree is never changed.
+
+    python tools/mutants.py --sample 150 --seed 17     a random sample; known results are kept
+    python tools/mutants.py --file estimation/tail.py  those of one file
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import math
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent
+EQUIVALENT = ROOT / "tools" / "mutants-equivalent.txt"
+RESULTS = ROOT / "build" / "mutants.json"
+ENOUGH = 0.9
+LIMITS: dict[str, float] = {}
+"""Seconds of processor time for each set of tests."""
+
+NO_SHRINKING = """
+from hypothesis import Phase
+settings.register_profile("unshrunk", settings.default, phases=(Phase.explicit, Phase.generate))
+settings.load_profile("unshrunk")
+"""
+"""Added to the copy of tests/conftest.py: that an example fails is enough."""
+
+BINNED = "estimation/test_mutants_sums estimation/test_streaming certificates draws/test_ceiling"
+TAIL = "estimation/test_tail estimation/test_mutants_intervals estimation/test_mutants_sums "
+TAIL += "certificates exact/test_laws draws/test_ceiling statistical/test_coverage"
+SUMS = "exact/test_laws exact/test_formulas certificates estimation"
+TESTS = {
+    **dict.fromkeys(("estimation/summary", "estimation/bin"), BINNED),
+    **dict.fromkeys(("estimation/tail", "estimation/no_hits", "estimation/intervals"), TAIL),
+    "estimation/": SUMS,
+    "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
+    "statistical/test_chains",
+    "constraints/": "constraints exact/test_constrain",
+    "store/": "store draws/test_ceiling runs/test_stored",
+    "draws/": "draws samplers exact/test_laws statistical/test_samplers",
+    "certificates/search": f"certificates exact/test_laws {BINNED}",
+    "certificates/evaluator": f"certificates {SUMS} statistical/test_coverage",
+    "certificates/limits": "certificates exact/test_laws estimation",
+    "core/streams": "core draws statistical/test_streams",
+}
+"""How the path of a changed file begins, and its tests, the quick ones first."""
+
+OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
+    **{ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")},
+    **{ast.Mod: ("%", "*"), ast.FloorDiv: ("//", "*"), ast.Pow: ("**", "*"), ast.Eq: ("==", "!=")},
+    **{ast.Lt: ("<", "<=", ">="), ast.LtE: ("<=", "<", ">"), ast.NotEq: ("!=", "==")},
+    **{ast.Gt: (">", ">=", "<="), ast.GtE: (">=", ">", "<"), ast.USub: ("-", "")},
+    **{ast.And: ("and", "or"), ast.Or: ("or", "and"), ast.Not: ("not ", "")},
+}
+"""Each operator, and what it becomes; a comparison becomes its neighbour, and its opposite."""
+NAMES = {"min": "max", "minimum": "maximum", "low": "high", "floor": "ceil", "any": "all"}
+NAMES |= {new: old for old, new in NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the line `before` becomes `after`, and the whole file `text`."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    text: bytes
+
+    @property
+    def key(self) -> str:
+        """The change without its line number, so that it is known when lines move."""
+        return f"{self.file}\n- {self.before}\n+ {self.after}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.before}\n{'':9}becomes {self.after}"
+
+
+def parts_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and those inside it, without messages, assertions, decorators and types."""
+    match node:
+        case ast.JoinedStr() | ast.Assert() | ast.Raise() | ast.arg() | ast.keyword("stacklevel"):
+            return
+        case ast.Assign([ast.Name("__all__")]) | ast.AnnAssign(annotation=ast.Name("TypeAlias")):
+            return
+        case ast.AnnAssign(value=value):
+            inside: list[ast.AST] = [value] if value else []
+        case ast.FunctionDef(args=arguments, body=body):
+            inside = [arguments, *body]
+        case ast.ClassDef(body=body):
+            inside = [*body]
+        case _:
+            inside = [*ast.iter_child_nodes(node)]
+    yield node
+    for part in inside:
+        yield from parts_of(part)
+
+
+def changes_of(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, new) for every change of a file: bytes start to end become new."""
+    lines = [0]
+    for line in text.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+
+    def ends(node: Any) -> tuple[int, int]:
+        last = lines[node.end_lineno - 1] + node.end_col_offset
+        return lines[node.lineno - 1] + node.col_offset, last
+
+    def between(begin: int, end: int, op: ast.AST) -> Iterator[tuple[int, int, str]]:
+        old, *others = OPERATORS.get(type(op), ("",))
+        at = text.index(old.encode(), begin, end)
+        yield from ((at, at + len(old), new) for new in others)
+
+    for node in parts_of(ast.parse(text)):
+        match node:
+            case ast.BinOp(left, op, right):
+                yield from between(ends(left)[1], ends(right)[0], op)
+            case ast.BoolOp(op, values):
+                for left, right in pairwise(values):
+                    yield from between(ends(left)[1], ends(right)[0], op)
+            case ast.Compare(first, ops, others):
+                for (left, right), test in zip(pairwise([first, *others]), ops, strict=True):
+                    yield from between(ends(left)[1], ends(right)[0], test)
+            case ast.UnaryOp(op):
+                yield from between(*ends(node), op)
+            case ast.Constant(bool() as truth):
+                yield *ends(node), str(not truth)
+            case ast.Constant(int() | float() as x):
+                yield *ends(node), repr(x + 1 if isinstance(x, int) or x == 0 else 2 * x)
+            case ast.Name(name, ast.Load()) | ast.Attribute(_, name, ast.Load()) if name in NAMES:
+                end = ends(node)[1]
+                yield end - len(name), end, NAMES[name]
+
+
+def all_mutants(only: str) -> list[Mutant]:
+    """Return the mutants of the files whose path contains `only`."""
+    files = {file for name in TESTS for file in ROOT.glob(f"src/quasir/{name}*.py")}
+    found = []
+    for file in sorted(str(file.relative_to(ROOT)) for file in files if only in str(file)):
+        text = (ROOT / file).read_bytes()
+        for start, end, new in sorted(changes_of(text)):
+            changed = text[:start] + new.encode() + text[end:]
+            line = text.count(b"\n", 0, start)
+            old, new = (part.splitlines()[line].decode().strip() for part in (text, changed))
+            found.append(Mutant(file, line + 1, old, new, changed))
+    return found
+
+
+def run(tree: Path, names: str, file: str, limit: float) -> str:
+    """Run the tests of a file in the copied tree, with a limit in seconds of processor time."""
+    tests = [f"tests/{name}{'.py' * name.count('/')}" for name in names.split()]
+    pid = os.fork()  # a child starts with the large libraries imported, but not quasir
+    if pid == 0:
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 5))
+            signal.alarm(math.ceil(20 * limit))  # for one that waits; others may use the processor
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            os.chdir(tree)
+            os.environ["PYTHONPATH"] = sys.path[0] = str(tree / "src")
+            quick = [*"-x -q -p no:cacheprovider -m".split(), "not slow"]
+            os._exit(pytest.main([*quick, file, *tests]))
+        finally:
+            os._exit(1)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return "survived" if code == 0 else "killed" if code > 0 else "timeout"
+
+
+def test_mutants(mutants: list[Mutant], known: dict[str, str]) -> None:
+    """Run the mutants that have no result yet; write each result as it comes."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in ("src", "tests"):
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        with (tree / "tests" / "conftest.py").open("a") as conftest:
+            conftest.write(NO_SHRINKING)
+        for path in ROOT.iterdir():
+            if path.name not in ("src", "tests", ".git", ".venv", "build"):
+                (tree / path.name).symlink_to(path)
+        for i, mutant in enumerate(mutants):
+            place = tree / mutant.file
+            tests = next(names for part, names in TESTS.items() if f"/{part}" in mutant.file)
+            if tests not in LIMITS:
+                before = os.times().children_user
+                if run(tree, tests, mutant.file, 3600) != "survived":
+                    sys.exit(f"these fail without a mutant: {tests}")
+                LIMITS[tests] = 20 + 2 * (os.times().children_user - before)
+            text = place.read_bytes()
+            place.write_bytes(mutant.text)
+            os.utime(place, (i, i))  # another time for each, or an old .pyc would be run
+            known[mutant.key] = run(tree, tests, mutant.file, LIMITS[tests])
+            place.write_bytes(text)
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(known, indent=1))
+            print(f"{known[mutant.key]:9}{mutant}", flush=True)
+
+
+def main() -> int:
+    """Run the command; return 1 if too few mutants are killed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sample", type=int, help="how many, at random (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--file", default="", help="only files whose path contains this")
+    parser.add_argument("--list", action="store_true", help="show them, and run none")
+    parser.add_argument("--again", action="store_true", help="run earlier survivors again")
+    options = parser.parse_args()
+    mutants = all_mutants(options.file)
+    same = {part.strip().partition("\n= ")[0] for part in EQUIVALENT.read_text().split("\n\n")}
+    if options.sample:
+        random.Random(options.seed).shuffle(mutants)
+        mutants = mutants[: options.sample]
+    if options.list:
+        print(*mutants, sep="\n")
+        return 0
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    finished = {key for key in known if not (options.again and known[key] == "survived")} | same
+    test_mutants([m for m in mutants if m.key not in finished], known)
+    for name in (*sorted({m.file.split("/")[2] for m in mutants}), ""):
+        found = [m.key for m in mutants if f"src/quasir/{name}" in m.file]
+        others = [known[key] for key in found if key not in same]
+        alike, alive = len(found) - len(others), others.count("survived")
+        share = 1 - alive / max(len(others), 1)
+        print(
+            f"{name or 'all':13}{len(found):5} mutants, {alike:4} equivalent, {alive:4} alive,"
+            f"{share:7.1%} of the others killed"
+        )
+    return int(share < ENOUGH)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
