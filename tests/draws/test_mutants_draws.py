@@ -23,7 +23,7 @@ class Backwards:
             yield task, work(task)
 
 
-@pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 31 * BLOCK, 33 * BLOCK + 5])
+@pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 33 * BLOCK + 5, 65 * BLOCK])
 def test_an_engine_draws_every_block_once(n):
     engine, calls = Backwards(), []
     draws = qr.draw(
