@@ -108,8 +108,13 @@ def test_a_summary_keeps_the_largest_ratios_and_knows_what_it_lacks():
     np.testing.assert_array_equal(summary.log_w, [496.0, 497.0, 498.0, 499.0])
     np.testing.assert_array_equal(summary.often, [2, 2, 2, 2])
     assert summary.whole_above == 496.0
-    exactly = Summary.of(log_w, np.zeros(1000), keep=8)
-    np.testing.assert_array_equal(exactly.log_w, [496.0, 497.0, 498.0, 499.0])
+    for fineness in (0, -4):  # the wider bins hold more draws than are kept
+        exactly = Summary.of(log_w, np.zeros(1000), keep=8, fineness=fineness)
+        np.testing.assert_array_equal(exactly.log_w, [496.0, 497.0, 498.0, 499.0])
+    both = Summary.merged([exactly, exactly], keep=8)
+    np.testing.assert_array_equal(both.log_w, [498.0, 499.0])
+    np.testing.assert_array_equal(both.often, [4, 4])
+    assert both.whole_above == 498.0
     everything = Summary.of(log_w, np.zeros(1000), keep=1000)
     assert everything.whole_above == -math.inf
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import math
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from quasir.core.arguments import exp_or_inf, number, show
-from quasir.core.formatting import level_text, tail_text
+from quasir.core.formatting import level_text, tail_text, wrapped
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES, Key, Moment, title_of
@@ -151,7 +150,7 @@ class Certificate:
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {title_of(key):<19} {part}" for key, part in self.rows())]
         for doubt in self.doubts:
-            lines += textwrap.wrap(f"! {doubt}", 79, initial_indent="  ", subsequent_indent="    ")
+            lines += wrapped(f"! {doubt}", "  ", "    ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

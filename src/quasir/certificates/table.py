@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import math
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quasir.core.formatting import level_text, tail_text
+from quasir.core.formatting import level_text, tail_text, wrapped
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES
 
@@ -26,12 +25,12 @@ def curve_text(curve: Curve, rows: int = 10) -> str:
     """Return about `rows` rows of the trade-off, and its doubts, in 80 columns."""
     table = [list(HEAD), *_rows(curve, rows)]
     widths = [max(len(row[j]) for row in table) for j in range(len(HEAD))]
-    lines = textwrap.wrap(_title(curve), 79)
+    lines = wrapped(_title(curve), further="")
     for row in table:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append("  ".join(cells))
     for note in _notes(curve, table):
-        lines += textwrap.wrap(note, 79, subsequent_indent="  ")
+        lines += wrapped(note)
     return "\n".join(lines)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
-import textwrap
 from typing import Annotated
 
 import typer
@@ -22,7 +21,7 @@ from quasir.cli.options import (
     TvdBound,
 )
 from quasir.cli.shared import wish_of
-from quasir.core.formatting import level_text
+from quasir.core.formatting import level_text, wrapped
 from quasir.runs.begun import check_seed
 from quasir.runs.pilot import Plan, Range, plan_run
 from quasir.store import Store
@@ -116,7 +115,7 @@ def as_text(made: Plan, machines: int, hours: float) -> str:
     lines = [f"{made.of} to a standard error of {made.se:g}"]
     lines += [f"  {name:<19} {value}" for name, value in rows]
     for doubt in made.doubts:
-        lines += textwrap.wrap(f"! {doubt}", 79, initial_indent="  ", subsequent_indent="    ")
+        lines += wrapped(f"! {doubt}", "  ", "    ")
     return "\n".join(lines)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
-__all__ = ["escaped", "level_text", "shown", "tail_text"]
+__all__ = ["escaped", "level_text", "shown", "tail_text", "wrapped"]
 
 
 def escaped(text: str, width: int = 80) -> str:
@@ -63,3 +64,23 @@ def tail_text(k: float) -> str:
     if math.isnan(k):
         return "Pareto k unknown"
     return "largest ratios all equal" if k == -math.inf else f"Pareto k {k:.2f}"
+
+
+def wrapped(text: str, indent: str = "", further: str = "  ") -> list[str]:
+    """Return a text in lines of at most 79 characters, cut at spaces alone.
+
+    A path or a command is not cut at its hyphens: it must still work when it is copied.
+
+    Examples
+    --------
+    >>> wrapped("draw on with: quasir draw runs/my-own-run", "! ")
+    ['! draw on with: quasir draw runs/my-own-run']
+    """
+    return textwrap.wrap(
+        text,
+        79,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
