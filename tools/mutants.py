@@ -5,7 +5,6 @@ with its reason, in `tools/mutants-equivalent.txt`. Of the others at least 90 % 
 The source and the tests are copied, so the working tree is never changed.
 
     python tools/mutants.py --sample 150 --seed 17     a random sample; known results are kept
-    python tools/mutants.py --file estimation/tail.py  those of one file
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ import scipy.stats  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "tools" / "mutants-equivalent.txt"
-RESULTS = ROOT / "build" / "mutants.json"
-ENOUGH = 0.9
+RESULTS, ENOUGH = ROOT / "build" / "mutants.json", 0.9
 LIMITS: dict[str, float] = {}
 """Seconds of processor time for each set of tests."""
 
@@ -174,8 +172,8 @@ def run(tree: Path, names: str, file: str, limit: float) -> str:
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 5))
             signal.alarm(math.ceil(20 * limit))  # for one that waits; others may use the processor
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(1, 2)
+            os.setsid()  # a test that ends its own group of processes must not end this one
+            os.dup2(os.dup2(os.open(os.devnull, os.O_WRONLY), 1), 2)
             os.chdir(tree)
             os.environ["PYTHONPATH"] = sys.path[0] = str(tree / "src")
             quick = [*"-x -q -p no:cacheprovider -m".split(), "not slow"]

@@ -22,7 +22,7 @@ def asked(recipe: Recipe) -> list[str]:
             said.append(f"{feature} is {'true' if wish else 'false'} for every sample.")
         elif feature in recipe.fitted:
             said.append(
-                f"The mean of {feature} is {wish:g}, by a tilt with lambda = "
+                f"The mean of {feature} should be {wish:g}, by a tilt with lambda = "
                 f"{recipe.fitted[feature]:.4g}."
             )
     for feature, coefficient in recipe.coefficients.items():
