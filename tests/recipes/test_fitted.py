@@ -45,7 +45,7 @@ def test_a_wish_is_met_together_with_a_tilt(tmp_path):
     assert again == resolved
     np.testing.assert_array_equal(same.log_score(list(BASE)), target.log_score(list(BASE)))
     said = " ".join(asked(resolved))
-    assert "isa is 0.5, by a tilt with lambda" in said
+    assert "isa should be 0.5, by a tilt with lambda" in said
     assert "long is rewarded" in said
     assert "Also measured: never." in said
 
