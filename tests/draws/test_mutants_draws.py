@@ -77,7 +77,7 @@ def test_a_base_must_be_finite_where_p_is_positive_only():
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_draws_of_a_mixture_with_the_base_know_log_a(share):
     base, other = qr.Table({"a": 0.9, "b": 0.1}), qr.Table({"a": 0.2, "b": 0.8})
-    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b"), np.log(4.0))
+    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b", boolean=True), np.log(4.0))
     proposal = base if share == 1 else qr.Mixture([other, base], [1 - share, share])
     draws = qr.draw(target, proposal, 3000, seed=1)
     np.testing.assert_allclose(draws.log_base, base.log_prob(list(draws.items)), rtol=1e-12)

@@ -18,6 +18,7 @@ from quasir.cli.options import (
     AcceptanceRate,
     AllowCode,
     Beta,
+    Confidence,
     Json,
     Kl,
     LogBeta,
@@ -50,6 +51,7 @@ def sample(
     kl: Kl = None,
     beta: Beta = None,
     log_beta: LogBeta = None,
+    confidence: Confidence = None,
     max_draws: Annotated[
         int | None,
         typer.Option(
@@ -75,6 +77,7 @@ def sample(
     check_seed(store, seed)
     wish, by_recipe = wish_of(
         run,
+        confidence=confidence,
         acceptance_rate=acceptance_rate,
         tvd=tvd,
         tvd_bound=tvd_bound,

@@ -54,4 +54,4 @@ def pronouns(
     def spans(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in ours.finditer(text)]
 
-    return Feature(gender if name is None else name, outnumber, spans=spans)
+    return Feature(gender if name is None else name, outnumber, spans=spans, boolean=True)

@@ -118,14 +118,7 @@ def python_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
 def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     case = {} if spec.case is None else {"case": spec.case}
     if spec.named is not None:
-        known = features.NAMED[spec.named]
-        return Feature(
-            name,
-            known.function,
-            batched=known.batched,
-            expensive=known.expensive,
-            spans=known.spans,
-        )
+        return features.NAMED[spec.named].renamed(name)
     if spec.words is not None:
         return features.words(spec.words, name=name, **case)
     if spec.contains is not None:
@@ -139,7 +132,13 @@ def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     if spec.similarity is not None:
         return features.similarity(spec.similarity.text, spec.similarity.above, name=name)
     assert spec.python is not None
-    return Feature(name, _function(spec.python, folder))
+    return Feature(
+        name,
+        _function(spec.python, folder),
+        boolean=spec.boolean or False,
+        low=spec.low,
+        high=spec.high,
+    )
 
 
 def _function(place: str, folder: Path) -> Callable[[Any], Any]:

@@ -66,11 +66,13 @@ def _proposal(recipe: Recipe) -> str:
 def _choice(choice: Choice) -> str:
     """Return the wish that beta is chosen by, in words."""
     name, value = next(iter(choice.wish.items()))
-    return {
+    sure = "" if choice.confidence is None else f", promised with confidence {choice.confidence:g}"
+    said = {
         "acceptance_rate": f"an acceptance rate of {value:g}, at the best quality",
         "tvd": f"a total variation distance of at most {value:g}, at the lowest cost",
         "tvd_bound": f"a bound on the total variation distance of at most {value:g}",
         "kl": f"a KL divergence of at most {value:g} nats, at the lowest cost",
         "beta": f"the value {value:g}",
         "log_beta": f"the value e^{value:g}",
-    }[name]
+    }
+    return said[name] + sure

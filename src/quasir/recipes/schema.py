@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from quasir import features
 from quasir.core.formatting import escaped, shown
 from quasir.errors import InputError
+from quasir.estimation.promise import BOUNDS
 from quasir.recipes.numbers import Count, Finite, Flag, Fraction, Positive, SeedNumber, Share
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
@@ -69,6 +70,9 @@ class FeatureSpec(Part):
     similarity: SimilaritySpec | None = None
     python: Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")] | None = None
     case: Flag | None = None
+    boolean: Flag | None = None
+    low: Finite | None = None
+    high: Finite | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -95,6 +99,7 @@ class FeatureSpec(Part):
             raise ValueError("case goes with words, contains or regex")
         self._try_pattern()
         self._check_python()
+        self._check_declaration()
         return self
 
     def _try_pattern(self) -> None:
@@ -119,9 +124,23 @@ class FeatureSpec(Part):
                 "there: give its path from the recipe's folder, without '..'"
             )
 
+    def _check_declaration(self) -> None:
+        declared = self.given(("boolean", "low", "high"))
+        if declared and self.python is None:
+            raise ValueError(
+                f"{' and '.join(declared)} declare what a feature of your own (python) can be; "
+                "built-in ones know it"
+            )
+        if self.boolean and len(declared) > 1:
+            raise ValueError("a boolean feature is 0 or 1: leave out low and high")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError(f"low is {self.low:g}, which is not below high, {self.high:g}")
+
     @property
-    def boolean(self) -> bool:
-        """Whether it is true or false; a user's own feature counts as such, since it may be."""
+    def may_be_boolean(self) -> bool:
+        """Whether it is true or false; a user's own feature counts, unless it declares bounds."""
+        if self.python is not None:
+            return not self.given(("low", "high"))
         return self.length is None and (
             self.similarity is None or self.similarity.above is not None
         )
@@ -212,7 +231,7 @@ def _check_weights(of: str, weights: Mapping[str, float]) -> None:
 
 
 class Choice(Part):
-    """How to choose beta: exactly one wish."""
+    """How to choose beta: exactly one wish; with a confidence, the choice is promised."""
 
     acceptance_rate: Fraction | None = None
     tvd: Share | None = None
@@ -220,22 +239,30 @@ class Choice(Part):
     kl: Annotated[Finite, Field(ge=0)] | None = None
     beta: Positive | None = None
     log_beta: LogLevel | None = None
+    confidence: Annotated[Finite, Field(gt=0, lt=1)] | None = None
+
+    @property
+    def _wishes(self) -> tuple[str, ...]:
+        return tuple(name for name in type(self).model_fields if name != "confidence")
 
     @model_validator(mode="after")
     def _one(self) -> Choice:
-        names = self.given(tuple(type(self).model_fields))
+        names = self.given(self._wishes)
         if len(names) != 1:
             raise ValueError(
                 f"beta is chosen by exactly one wish, but there are {len(names)}: give one of "
-                f"{', '.join(type(self).model_fields)}"
+                f"{', '.join(self._wishes)}"
+            )
+        if self.confidence is not None and names[0] not in BOUNDS:
+            raise ValueError(
+                f"confidence goes with a wish that can be promised, tvd or kl, not with {names[0]}"
             )
         return self
 
     @property
     def wish(self) -> dict[str, float]:
         """The wish, as `Curve.at` takes it."""
-        name = self.given(tuple(type(self).model_fields))[0]
-        return {name: getattr(self, name)}
+        return {name: getattr(self, name) for name in self.given((*self._wishes, "confidence"))}
 
 
 class Recipe(Part):
@@ -285,7 +312,7 @@ class Recipe(Part):
         return [
             name
             for name, wish in self.want.items()
-            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].boolean
+            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].may_be_boolean
         ]
 
     @property

@@ -118,11 +118,6 @@ class Store:
         earlier = mixture_doubt(self.folder) if self.manifest.format == 1 else ()
         return self.manifest.doubts + earlier
 
-    @property
-    def log_ceiling(self) -> float:
-        """Upper bound on every log ratio; infinite if none is known."""
-        return self.manifest.log_ceiling
-
     def __len__(self) -> int:
         """Return the number of draws before the first gap."""
         total = 0
