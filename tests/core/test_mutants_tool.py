@@ -68,3 +68,57 @@ def test_every_equivalent_mutant_has_a_reason(mutants):
         assert after.startswith("+ ")
         assert reason
         assert reason[0].startswith("= ")
+
+
+ENDS = {
+    "pass": "survived",
+    "assert False": "killed",
+    "while True: pass": "timeout",
+    "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n    while True: pass": "timeout",
+    "time.sleep(60)": "timeout",
+}
+"""What a test does, and how that counts."""
+
+OUTSIDE = {
+    "os.kill(os.getpid(), signal.SIGKILL)": "SIGKILL",
+    "os.kill(os.getpid(), signal.SIGTERM)": "SIGTERM",
+    "os._exit(70)": "exit code 70",
+}
+"""What looks like the hand of another process, and how it is called."""
+
+
+def tree_with(folder, body):
+    """Return a folder with one test, which runs `body`."""
+    (folder / "src").mkdir()
+    (folder / "src" / "empty.py").touch()
+    (folder / "tests" / "one").mkdir(parents=True)
+    text = f"import os, signal, time\nfrom pathlib import Path\n\n\ndef test_it():\n    {body}\n"
+    (folder / "tests" / "one" / "test_it.py").write_text(text)
+    return folder, "one", "src/empty.py", 0.1
+
+
+@pytest.mark.parametrize("body", ENDS)
+def test_how_the_tests_end_is_the_result(mutants, tmp_path, body):
+    assert mutants.run(*tree_with(tmp_path, body)) == ENDS[body]
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+def test_an_end_from_outside_is_no_result(mutants, tmp_path, body):
+    with pytest.raises(SystemExit, match=f"twice it ended by {OUTSIDE[body]}"):
+        mutants.run(*tree_with(tmp_path, body))
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+@pytest.mark.parametrize(("then", "result"), [("pass", "survived"), ("assert False", "killed")])
+def test_after_one_end_from_outside_the_tests_run_again(mutants, tmp_path, body, then, result):
+    first = f"seen = Path({str(tmp_path / 'seen')!r})\n    if not seen.exists():\n        "
+    again = f"{first}seen.touch()\n        {body}\n    {then}"
+    assert mutants.run(*tree_with(tmp_path, again)) == result
+
+
+def test_what_was_frozen_is_no_result(mutants, tmp_path):
+    body = "if not os.fork():\n        time.sleep(0.2)\n"
+    body += "        os.kill(os.getppid(), signal.SIGCONT)\n        os._exit(0)\n"
+    body += "    os.kill(os.getpid(), signal.SIGSTOP)"
+    with pytest.raises(SystemExit, match="twice it was frozen by another process"):
+        mutants.run(*tree_with(tmp_path, body))
