@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.engines import Ray
+from quasir.engines import Local, Ray
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
-from tests.cli.helpers import quasir, start
+from tests.cli.helpers import inside, quasir, start
 from tests.engines.faulty import Faulty
 from tests.engines.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
 from tests.store.test_store import same
@@ -191,6 +191,25 @@ def test_no_cluster_answers(tmp_path):
     store = create(tmp_path / "run")
     with pytest.raises(qr.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
         draw_into(store, TARGET, PROPOSAL, 10, engine=Ray("127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_what_ray_prints_is_no_data(tmp_path, monkeypatch, options):
+    """Ray prints on the driver's stdout that a machine was lost."""
+
+    class Printing(Local):
+        def map(self, *arguments):
+            print("(raylet) The node was marked dead")
+            yield from super().map(*arguments)
+
+    monkeypatch.setattr("quasir.cli.draw.Ray", lambda *_, **__: Printing(1))
+    run = tmp_path / "run"
+    command = ("draw", "poissons", "--draws", 2000, "--out", run, "--engine", "ray", *options)
+    code, out, err = inside(*command)
+    assert code == 0, err
+    assert "marked dead" in err
+    assert "marked dead" not in out
+    assert not options or json.loads(out)["drawn"] == 2000
 
 
 def test_options_that_do_not_go_together(tmp_path):

@@ -130,7 +130,7 @@ def test_a_damaged_shard_is_found_named_and_redrawn(tmp_path, damage):
         path.unlink()
     opened = Store.open(tmp_path / "run")
     assert opened.damaged() == [1]
-    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*--repair") as caught:
+    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*save them again") as caught:
         qr.Draws.load(opened)
     assert caught.value.damaged == [1]
     opened.forget([1])
