@@ -123,3 +123,10 @@ def test_the_advice_asks_for_twice_the_draws_at_least():
     heavy = fit_tail(ratios_of(2.0 * np.random.default_rng(1).standard_exponential(5000)))
     assert heavy.k >= 1
     assert what_it_takes("tvd_bound", 0.1, heavy, 0.0) is None
+
+
+@pytest.mark.parametrize("name", ["one", "powers", "ties"])
+def test_no_advice_where_no_tail_is_fitted(name):
+    tail = fit_tail(ratios_of(SPACES[name]))
+    assert not tail.fitted
+    assert what_it_takes("tvd_bound", 0.1, tail, 0.0) is None

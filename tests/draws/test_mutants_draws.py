@@ -98,3 +98,10 @@ def test_joined_draws_are_their_parts():
     possible = int((draws.log_p > -np.inf).sum())
     assert 0 < possible < 50
     assert f"50 draws, {possible} with P(x) > 0, seed 1" in repr(draws)
+
+
+@pytest.mark.parametrize("blocks", [2, 32, 63, 100])
+def test_an_engine_has_a_task_for_each_of_many_workers(blocks):
+    engine = Backwards()
+    qr.draw(TARGET, PROPOSAL, blocks * BLOCK, seed=4, engine=engine)
+    assert len(engine.tasks) >= min(blocks, 32)

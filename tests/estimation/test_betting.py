@@ -1,6 +1,7 @@
 """Wealth, its lower bound from bins, and every bound by brute force."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,7 +17,14 @@ from quasir.estimation.two_sided import (
     moment_at_most,
     tvd_at_least,
 )
-from quasir.estimation.upper_bounds import Bet, kl_at_most, lost_at_most, shown, tvd_at_most
+from quasir.estimation.upper_bounds import (
+    Bet,
+    _most_kl,
+    kl_at_most,
+    lost_at_most,
+    shown,
+    tvd_at_most,
+)
 
 ALPHA = 0.05
 CEILING = math.log(30.0)
@@ -335,3 +343,13 @@ def test_with_z_known_the_bound_is_that_of_the_draws():
     exact = bisected(holds, 0.0, 1.0)
     found = tvd_at_most(spread, np.array([math.log(beta)]), alpha=ALPHA, log_z=math.log(z))[0]
     assert exact - 1e-9 <= found <= exact * 1.004
+
+
+@pytest.mark.parametrize("rise", [1e-9, 1e-6, 1e-4, 9.99e-4, 1e-3, 1.001e-3, 0.5, 30.0])
+def test_the_most_that_kl_can_be_has_all_its_digits(rise):
+    """It is rise - 1 + e^-rise, here as the whole series in fractions."""
+    x, term, exact = Fraction(rise), Fraction(1), Fraction(0)
+    for k in range(1, 150):
+        term *= -x / k
+        exact += term if k > 1 else 0
+    assert _most_kl(np.array(rise)) == pytest.approx(float(exact), rel=1e-12, abs=0)
