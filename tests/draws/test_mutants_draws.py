@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.core.streams import BLOCK
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.draws.draw_blocks import AT_ONCE, draw_pieces
 
 TARGET = qr.Table({"a": 0.4, "b": 0.3, "c": 0.3})
 PROPOSAL = qr.Table({"a": 0.2, "b": 0.3, "c": 0.4, "d": 0.1})
@@ -105,3 +106,11 @@ def test_an_engine_has_a_task_for_each_of_many_workers(blocks):
     engine = Backwards()
     qr.draw(TARGET, PROPOSAL, blocks * BLOCK, seed=4, engine=engine)
     assert len(engine.tasks) >= min(blocks, 32)
+
+
+def test_pieces_grow_to_a_largest_size(monkeypatch):
+    monkeypatch.setattr("quasir.draws.draw_blocks.time.perf_counter", lambda: 0.0)  # all are quick
+    pieces = [*draw_pieces(TARGET, PROPOSAL, DrawStreams(4), 0, 400 * BLOCK)]
+    sizes = [len(piece) // BLOCK for piece in pieces]
+    assert sum(sizes) == 400
+    assert sizes[0] < sizes[1] < max(sizes) == AT_ONCE
