@@ -175,6 +175,23 @@ def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
 
 
 @pytest.mark.slow
+def test_stdout_is_data_when_a_machine_is_lost(cluster, tmp_path):
+    (tmp_path / "slow.py").write_text(CODE)
+    (tmp_path / "r.yaml").write_text(SLOW.replace("5000000", "2000000"))
+    node = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    run = tmp_path / "run"
+    command = ("draw", tmp_path / "r.yaml", "--out", run, "--allow-code", "--engine", "ray")
+    process = start(*command, "--address", cluster.address, "--workers", 4, "--json")
+    wait_until(lambda: shards_in(run) >= 1, process)
+    cluster.remove_node(node, allow_graceful=False)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert json.loads(out)["draws"] == 2_000_000
+    assert "Raylet is terminated" in err  # Ray prints it on stdout
+    cluster.wait_for_nodes(timeout=120)
+
+
+@pytest.mark.slow
 def test_a_cluster_of_its_own(whole, tmp_path):
     """Without an address one is started for the call, on this machine alone."""
     import ray
