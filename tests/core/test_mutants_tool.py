@@ -87,19 +87,20 @@ OUTSIDE = {
 """What looks like the hand of another process, and how it is called."""
 
 
-def tree_with(folder, body):
+def tree_with(folder, body, limit=60):
     """Return a folder with one test, which runs `body`."""
     (folder / "src").mkdir()
     (folder / "src" / "empty.py").touch()
     (folder / "tests" / "one").mkdir(parents=True)
     text = f"import os, signal, time\nfrom pathlib import Path\n\n\ndef test_it():\n    {body}\n"
     (folder / "tests" / "one" / "test_it.py").write_text(text)
-    return folder, "one", "src/empty.py", 0.1
+    return folder, "one", "src/empty.py", limit
 
 
 @pytest.mark.parametrize("body", ENDS)
 def test_how_the_tests_end_is_the_result(mutants, tmp_path, body):
-    assert mutants.run(*tree_with(tmp_path, body)) == ENDS[body]
+    limit = 0.1 if ENDS[body] == "timeout" else 60
+    assert mutants.run(*tree_with(tmp_path, body, limit)) == ENDS[body]
 
 
 @pytest.mark.parametrize("body", OUTSIDE)

@@ -114,3 +114,15 @@ def test_pieces_grow_to_a_largest_size(monkeypatch):
     sizes = [len(piece) // BLOCK for piece in pieces]
     assert sum(sizes) == 400
     assert sizes[0] < sizes[1] < max(sizes) == AT_ONCE
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_draws_with_other_columns_are_not_joined(place):
+    plain = qr.Draws.from_arrays([0.0], [0.0])
+    parts = [plain, plain, plain]
+    for more in ({"features": {"f": [1.0]}}, {"items": ["a"]}):
+        parts[place] = qr.Draws.from_arrays([0.0], [0.0], **more)
+        with pytest.raises(qr.InputError, match="must have the same columns"):
+            qr.Draws.concatenate(parts)
+        with pytest.raises(qr.InputError, match="must have the same columns"):
+            qr.Draws.concatenate([parts[place], plain])

@@ -227,3 +227,9 @@ def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypa
     store.record(2000, Shard(1024, "x"))
     store.settle()
     assert len(Store.open(tmp_path / "run").shards) == 2001
+
+
+def test_a_run_far_below_the_folders_that_are_there(tmp_path):
+    draws = qr.Draws.from_arrays([0.0], [0.0])
+    draws.save(tmp_path / "not" / "yet" / "there")
+    same(qr.Draws.load(tmp_path / "not" / "yet" / "there"), draws)
