@@ -5,6 +5,7 @@ with its reason, in `tools/mutants-equivalent.txt`. Of the others at least 90 % 
 The source and the tests are copied, so the working tree is never changed.
 
     python tools/mutants.py --sample 150 --seed 17     a random sample; known results are kept
+    python tools/mutants.py --again                    its survivors, after new tests
 """
 
 from __future__ import annotations
@@ -246,17 +247,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--file", default="", help="only files whose path contains this")
     parser.add_argument("--list", action="store_true", help="show them, and run none")
-    parser.add_argument("--again", action="store_true", help="run earlier survivors again")
+    parser.add_argument(
+        "--again", action="store_true", help="those with results; run the survivors again"
+    )
     options = parser.parse_args()
     mutants = all_mutants(options.file)
     same = {part.strip().partition("\n= ")[0] for part in EQUIVALENT.read_text().split("\n\n")}
-    if options.sample:
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if options.again:  # a sample would be another one where a line has changed
+        mutants = [mutant for mutant in mutants if mutant.key in known]
+    elif options.sample:
         random.Random(options.seed).shuffle(mutants)
         mutants = mutants[: options.sample]
     if options.list:
         print(*mutants, sep="\n")
         return 0
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     finished = {key for key in known if not (options.again and known[key] == "survived")} | same
     test_mutants([m for m in mutants if m.key not in finished], known)
     for name in (*sorted({m.file.split("/")[2] for m in mutants}), ""):

@@ -1,6 +1,7 @@
 """The tool that changes the source finds what it should change, and nothing else."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -123,3 +124,17 @@ def test_what_was_frozen_is_no_result(mutants, tmp_path):
     body += "    os.kill(os.getpid(), signal.SIGSTOP)"
     with pytest.raises(SystemExit, match="twice it was frozen by another process"):
         mutants.run(*tree_with(tmp_path, body))
+
+
+def test_survivors_are_run_again_and_no_others(mutants, tmp_path, monkeypatch, capsys):
+    found = mutants.all_mutants("core/streams")
+    kinds = ["survived", "killed", "timeout"]
+    known = {found[i].key: kind for i, kind in enumerate(kinds)}
+    monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.json")
+    mutants.RESULTS.write_text(json.dumps(known))
+    ran = []
+    monkeypatch.setattr(mutants, "test_mutants", lambda some, _: ran.extend(some))
+    monkeypatch.setattr(sys, "argv", ["mutants.py", "--again"])
+    assert mutants.main() == 1  # one of three is alive
+    assert [mutant.key for mutant in ran] == [found[0].key]
+    assert "3 mutants,    0 equivalent,    1 alive,  66.7%" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from quasir.estimation.betting import FRACTIONS, LOG_SHARES, least_shown, log_wealth
+from quasir.estimation.betting import CLOSE, FRACTIONS, LOG_SHARES, least_shown, log_wealth
 from quasir.estimation.bins import Bins
 from quasir.estimation.spread import Spread
 from quasir.estimation.two_sided import (
@@ -353,3 +353,19 @@ def test_the_most_that_kl_can_be_has_all_its_digits(rise):
         term *= -x / k
         exact += term if k > 1 else 0
     assert _most_kl(np.array(rise)) == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("ones", [20_000, 100_000, 198_000])
+def test_the_bound_of_a_share_is_as_near_to_it_as_it_can_be(ones):
+    """All ratios are 1, and the wealth is that of two kinds of draws."""
+    n = 200_000
+    flag = np.arange(n) < ones
+    spread = Spread.of_sorted(n, np.zeros(n), features={"flag": flag}, bounds={"flag": (0.0, 1.0)})
+    most = moment_at_most(spread, "flag", np.zeros(1), alpha=ALPHA)[0]
+
+    def holds(share):
+        bets, weights = np.array([[1.0, -share / (1 - share)]]), np.array([[ones, n - ones]])
+        return log_wealth(bets, weights)[0] >= -math.log(ALPHA)
+
+    least = bisected(holds, ones / n, 1.0)
+    assert least - 1e-12 <= most <= least + 2 * CLOSE * (least - ones / n)
