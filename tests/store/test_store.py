@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import os
+import resource
 
 import numpy as np
 import pytest
@@ -233,3 +235,18 @@ def test_a_run_far_below_the_folders_that_are_there(tmp_path):
     draws = qr.Draws.from_arrays([0.0], [0.0])
     draws.save(tmp_path / "not" / "yet" / "there")
     same(qr.Draws.load(tmp_path / "not" / "yet" / "there"), draws)
+
+
+def test_a_lock_that_cannot_be_written(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with (
+            pytest.raises(qr.StoreError, match=r"could not be written: .* make room"),
+            locked(tmp_path),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} on ")

@@ -12,8 +12,8 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 from quasir.core.files import make_folder, unwritable, write_json
 from quasir.errors import StoreError
@@ -37,25 +37,25 @@ def locked(folder: Path) -> Iterator[None]:
     make_folder(folder)
     with ExitStack() as stack:
         try:
-            _lock(stack.enter_context((folder / ".lock").open("a+")), folder)
+            # Without a buffer, closing the file cannot fail a second time on a full disk.
+            _lock(stack.enter_context((folder / ".lock").open("ab+", buffering=0)), folder)
         except OSError as error:
             raise unwritable(folder, error) from error
         yield
 
 
-def _lock(file: TextIO, folder: Path) -> None:
+def _lock(file: FileIO, folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
-        holder = file.read().strip() or "unknown"
+        holder = file.read().decode(errors="replace").strip() or "unknown"
         raise StoreError(
             f"{folder} is in use by process {holder}: two processes on one run would write "
             "over each other. Wait for it to end, or give another folder."
         ) from error
     file.truncate(0)
-    file.write(f"{os.getpid()} on {socket.gethostname()}")
-    file.flush()
+    file.write(f"{os.getpid()} on {socket.gethostname()}".encode())
 
 
 def holder_ended(folder: Path) -> bool:
