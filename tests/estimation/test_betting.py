@@ -8,7 +8,7 @@ import pytest
 
 from quasir.estimation.betting import CLOSE, FRACTIONS, LOG_SHARES, least_shown, log_wealth
 from quasir.estimation.bins import Bins
-from quasir.estimation.spread import Spread
+from quasir.estimation.spread import FINE_BINS, Spread
 from quasir.estimation.two_sided import (
     acceptance_rate_at_least,
     acceptance_rate_at_most,
@@ -369,3 +369,11 @@ def test_the_bound_of_a_share_is_as_near_to_it_as_it_can_be(ones):
 
     least = bisected(holds, ones / n, 1.0)
     assert least - 1e-12 <= most <= least + 2 * CLOSE * (least - ones / n)
+
+
+@pytest.mark.parametrize("span", [0.004, 0.3, 1.0, 7.0, 300.0])
+def test_bins_of_draws_in_memory_are_as_fine_as_their_number_allows(span):
+    spread = Spread.of_sorted(20_000, np.linspace(-span, 0.0, 20_000))
+    width = float((spread.log_high - spread.log_low).max())
+    assert span / FINE_BINS * (1 - 1e-9) <= width <= 2 * span / FINE_BINS
+    assert FINE_BINS / 2 <= len(spread.log_high) <= FINE_BINS + 1
