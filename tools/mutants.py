@@ -40,11 +40,17 @@ LIMITS: dict[str, float] = {}
 """Seconds of processor time for each set of tests."""
 
 NO_SHRINKING = """
-from hypothesis import Phase
-settings.register_profile("unshrunk", settings.default, phases=(Phase.explicit, Phase.generate))
+from hypothesis import HealthCheck, Phase
+settings.register_profile(
+    "unshrunk",
+    settings.default,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[*HealthCheck],
+)
 settings.load_profile("unshrunk")
 """
-"""Added to the copy of tests/conftest.py: that an example fails is enough."""
+"""Added to the copy of tests/conftest.py: that an example fails is enough, and that it is slow says
+nothing, since other processes may use the processor."""
 
 BINNED = "estimation/test_mutants_sums estimation/test_streaming certificates draws/test_ceiling"
 TAIL = "estimation/test_tail estimation/test_mutants_intervals estimation/test_mutants_sums "
