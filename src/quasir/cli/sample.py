@@ -32,12 +32,11 @@ from quasir.cli.shared import streamed, wish_of
 from quasir.draws.draws import Draws
 from quasir.runs import sample_run, sample_stored
 from quasir.runs.begun import check_seed
-from quasir.runs.holding import held
 from quasir.runs.outcome import choose_beta
 from quasir.runs.outputs import lines_of
 from quasir.runs.pipeline import draw_more
 from quasir.runs.sampling import doubts_of
-from quasir.store import Store
+from quasir.store import Store, locked
 
 __all__ = ["sample"]
 
@@ -92,7 +91,7 @@ def sample(
 
     def more(wanted: int) -> Store:
         # Only drawing needs the lock: a run that cannot be written can be sampled from.
-        with held(run):
+        with locked(run):
             return draw_more(run, wanted, allow_code=allow_code, reporter=Bars())
 
     if stream or is_large(store):

@@ -72,4 +72,4 @@ def tune(
         print(jsonlib.dumps({"run": str(folder), "evaluations": evaluations}))
     else:
         made = recipes.read_run(folder)
-        print(f"tuned proposal in {tuned}; {command('run', folder, recipe=made)} draws from it")
+        print(f"tuned proposal in {tuned}; `{command('run', folder, recipe=made)}` draws from it")

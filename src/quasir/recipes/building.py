@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def _function(place: str, folder: Path) -> Callable[[Any], Any]:
     """Load ``file.py:function`` from the recipe's folder."""
     name, _, function = place.rpartition(":")
     path = folder / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise RecipeError(f"there is no file {shown(str(path), 200)}, which a feature names.")
     # Two files of one name in different folders are two modules.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Sources:
                 "the proposal names no model, and the base has none: give the proposal a model, a "
                 "table or a poisson."
             )
-        if settings["revision"] is not None and Path(settings["model"]).is_dir():
+        if settings["revision"] is not None and os.path.isdir(settings["model"]):
             raise RecipeError(
                 f"{shown(settings['model'])} is a folder and has no revisions, so revision "
                 f"{shown(settings['revision'])} would do nothing: leave it out."
@@ -134,5 +135,5 @@ def _hash(name: str) -> str | None:
     from quasir.text.loading import BUILT_IN
 
     folder = BUILT_IN.get(name, Path(name))
-    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
     return hash_of(files[0]) if files else None
