@@ -16,6 +16,9 @@ OPTIONAL: Mapping[str, Any] = {
     "support": None,  # items: all that it can give, if they can be listed
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
+    "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`
+    "log_most_base_ratio": None,  # callable(base, target): log of the most that a(x)/q(x) can be
+    "reaches": None,  # callable(target): bool, whether q(x) > 0 wherever P(x) > 0
     # A factor of a target
     "log_most": None,  # callable(boolean): the log of its largest value
     # An editor or a differentiable target

@@ -18,7 +18,7 @@ from quasir.core.types import Proposal, Target
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = ["base_share", "log_ceiling"]
+__all__ = ["base_share", "log_ceiling", "reaches_all"]
 
 
 def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArray[Any]]) -> float:
@@ -47,7 +47,9 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
     if not isinstance(target, Product):
         return math.inf
     share = base_share(proposal, target.base)
-    if share == 0:
+    says = offered(proposal, "log_most_base_ratio")
+    log_base = -math.log(share) if share else says(target.base, target) if says else math.inf
+    if log_base == math.inf:
         return math.inf
     most = 0.0
     for factor in target.factors:
@@ -55,7 +57,7 @@ def log_ceiling(target: Target, proposal: Proposal, features: Mapping[str, NDArr
         if log_most is None:
             return math.inf
         most += log_most(features[factor.feature.name].dtype == bool)
-    return most - math.log(share)
+    return most + log_base
 
 
 def base_share(proposal: Proposal, base: Any) -> float:
@@ -64,3 +66,9 @@ def base_share(proposal: Proposal, base: Any) -> float:
         parts = zip(proposal.components, proposal.weights, strict=True)
         return float(sum(weight for part, weight in parts if part is base))
     return float(proposal is base)
+
+
+def reaches_all(target: Target, proposal: Proposal) -> bool:
+    """Return whether q(x) > 0 wherever P(x) > 0, as far as the proposal says so."""
+    says = offered(proposal, "reaches")
+    return bool(says(target)) if says else False

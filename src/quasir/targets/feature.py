@@ -12,6 +12,7 @@ from quasir.core.arguments import LARGEST, check_bool, check_callable, reals, sh
 from quasir.core.items import Coded, check_items
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
+from quasir.targets.word_group import WordGroup
 
 __all__ = ["Feature"]
 
@@ -49,6 +50,9 @@ class Feature:
     >>> both, both(["a", "ab"])
     (Feature('a and not b'), array([ True, False]))
     """
+
+    word_groups: tuple[WordGroup, ...] = ()
+    """Words that the feature looks for, which a guide can boost (`quasir.guides.boost`)."""
 
     def __init__(
         self,
