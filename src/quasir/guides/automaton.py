@@ -7,7 +7,7 @@ there", where nothing is boosted any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quasir.core.arguments import show
@@ -24,6 +24,9 @@ BEGINS, ENDS = 1, 2
 """Bits of a token's kind: its text begins, or ends, with a letter or digit."""
 
 
+Edges = dict[int, tuple[int, str | None]]
+
+
 @dataclass
 class State:
     """A state: what the tokens that matter lead to, and where any other token leads.
@@ -36,7 +39,7 @@ class State:
         The next state after any other token, by its kind.
     """
 
-    edges: dict[int, tuple[int, str | None]] = field(default_factory=dict)
+    edges: Edges = field(default_factory=dict)
     otherwise: list[int] = field(default_factory=lambda: [OPEN, OPEN, INSIDE, INSIDE])
 
 
@@ -52,37 +55,37 @@ class Automaton:
     ----------
     states : list of State
     factors : list of str
-        The names of the factors: for the tokens that begin each word, and those that go on with it.
-        Words that share a token share its factor.
+        The names of the factors, one for each token of each spelling: "usual" if the spelling has
+        the fewest tokens of its word's, else "rare"; "begin" or "go-on"; and the tokens so far.
     """
 
     def __init__(self, group: WordGroup, vocabulary: Vocabulary) -> None:
         self.group, self.vocabulary = group, vocabulary
         self.states = [State(), State(), State(otherwise=[DONE] * 4)]
         spelled = {word: sorted(set(self._spellings(word))) for word in group.words}
-        below: dict[tuple[int, ...], set[str]] = {}
+        self._whole = {ids for sequences in spelled.values() for ids in sequences}
+        usual: set[tuple[int, ...]] = set()
         for word, sequences in spelled.items():
             if not sequences:
                 raise InputError(
                     f"no sequence of this model's tokens spells {show(word)}, so it cannot be "
                     "boosted: correct the word, or leave it out."
                 )
-            for ids in sequences:
-                for stop in range(1, len(ids) + 1):
-                    below.setdefault(ids[:stop], set()).add(word)
-        self._whole = {ids for sequences in spelled.values() for ids in sequences}
+            fewest = min(map(len, sequences))
+            usual.update(_prefixes(ids for ids in sequences if len(ids) == fewest))
         self._names = {
-            ids: f"{'begin' if len(ids) == 1 else 'go on'} {'|'.join(sorted(words))}"
-            for ids, words in below.items()
+            ids: f"{'usual' if ids in usual else 'rare'} {'begin' if len(ids) == 1 else 'go-on'} "
+            + "|".join(vocabulary.pieces[i] for i in ids)
+            for ids in _prefixes(self._whole)
         }
-        self._node = {ids: self._new_state(ids) for ids in sorted(below)}
+        self._node = {ids: self._new_state(ids) for ids in sorted(self._names)}
         self._connect()
         self.factors = sorted(set(self._names.values()))
 
     def _spellings(self, word: str) -> Iterator[tuple[int, ...]]:
         forms = {word}
         if not self.group.case:
-            forms |= {word.lower(), word[:1].upper() + word[1:], word.upper()}
+            forms |= {word.lower(), word[:1].upper() + word[1:]}
         for form in forms:
             for text in (form, f" {form}"):
                 if ids := self.vocabulary.spelled(text):
@@ -115,4 +118,19 @@ class Automaton:
         for ids, node in self._node.items():
             if node != DONE and ids not in self._whole:
                 begin = self.states[INSIDE if kinds[ids[-1]] & ENDS else OPEN].edges
-                self.states[node].edges = begin | self.states[node].edges
+                self.states[node].edges = _merged(begin, self.states[node].edges)
+
+
+def _merged(begin: Edges, go_on: Edges) -> Edges:
+    """Return both; a token that goes on with a rare spelling may begin a usual one as well."""
+    merged = begin | go_on
+    for token in begin.keys() & go_on.keys():
+        first, second = begin[token][1], go_on[token][1]
+        usual = first is not None and first.startswith("usual")
+        merged[token] = go_on[token][0], first if usual else second
+    return merged
+
+
+def _prefixes(sequences: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Return all beginnings of some sequences of tokens, the empty one excepted."""
+    return {ids[:stop] for ids in sequences for stop in range(1, len(ids) + 1)}

@@ -29,7 +29,7 @@ class Boost(Guide):
     groups : tuple of WordGroup
         Of each group one word is enough; then its boost ends.
     factors : tuple of float or None
-        The factor of each group; None until it is fitted.
+        The factor of each group, for spellings with the fewest tokens; None until it is fitted.
     fitted : tuple of (str, float)
         Factors of single words, by name, as `Guided.fit` found them.
     """
@@ -47,6 +47,20 @@ class Boost(Guide):
     def with_factors(self, factors: Mapping[str, float]) -> Boost:
         """Return the same words with fitted factors, by name."""
         return replace(self, fitted=tuple(sorted(factors.items())))
+
+    def joined(self, other: Boost) -> Boost:
+        """Return the boost of both; factors that were fitted are kept if both have some."""
+        groups, factors = self.groups + other.groups, self.factors + other.factors
+        if bool(self.fitted) != bool(other.fitted):
+            raise InputError(
+                f"{self!r} and {other!r} cannot be multiplied: one is fitted and the other is not. "
+                "Multiply them first, then fit the product."
+            )
+        moved = []
+        for name, factor in other.fitted:
+            group, rest = name.split(" ", 1)
+            moved.append((f"{int(group) + len(self.groups)} {rest}", factor))
+        return Boost(groups, factors, tuple(sorted((*self.fitted, *moved))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""

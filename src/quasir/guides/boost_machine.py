@@ -59,16 +59,19 @@ class BoostMachine:
                     f"the boost has no fitted factor for {show(name)}: it was fitted for a model "
                     "with other tokens. Fit it again."
                 )
-            factor = fitted.get(name, boost.factors[int(name.split()[0])])
+            group, kind = name.split(" ", 2)[:2]
+            # A spelling of more tokens than needed often begins with a common token.
+            given = 1.0 if kind == "rare" else boost.factors[int(group)]
+            factor = fitted.get(name, given)
             logs[i] = np.nan if factor is None else np.log(factor)
         return logs
 
     def begin(self, n: int) -> BoostRows:
         """Return n rows at the beginning of a text."""
         if np.isnan(self.log_factors).any():
-            name = self.names[int(np.argmax(np.isnan(self.log_factors)))].split(" ", 1)[1]
+            name = self.names[int(np.argmax(np.isnan(self.log_factors)))].split(" ", 3)[3]
             raise InputError(
-                f"the boost has no factor for {show(name)}: give it, as in boost({{'word': 20.0}}), "
+                f"the boost has no factor for {show(name)}: give one, as in boost({{'word': 20}}), "
                 "or fit it, as in base.guided(boost).fit(target, n=4_000, seed=0)."
             )
         return BoostRows(self, np.zeros(n, dtype=np.int64))

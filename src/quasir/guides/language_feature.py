@@ -47,7 +47,7 @@ class LanguageFeature(Feature):
         self._matchers: list[Any] = []
 
     def bound(self, base: Any) -> LanguageFeature:
-        """Return this feature for the texts of a base; a base without a tokenizer changes nothing."""
+        """Return this feature for the texts of a base, if that has a tokenizer."""
         tokenizer = offered(base, "tokenizer")
         if tokenizer is None or self.tokenizer is not None:
             return self

@@ -7,7 +7,7 @@ says which tokens it forbids (a bitmask), and lists the few others.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,11 @@ class Entries(NamedTuple):
     token: Ints
     value: NDArray[np.float64]
     atom: Ints
+
+    def at(self, places: Any) -> Entries:
+        """Return the entries at some places."""
+        row, token, value, atom = self
+        return Entries(row[places], token[places], value[places], atom[places])
 
 
 class Weights(NamedTuple):

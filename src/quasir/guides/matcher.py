@@ -23,6 +23,10 @@ from quasir.guides.vocabulary import Vocabulary
 __all__ = ["MatcherMachine"]
 
 
+DEAD_END = "NoExtension"
+"""The beginning of a message that is no failure: no token of the model can follow."""
+
+
 class MatcherMachine:
     """A language for a model's tokens."""
 
@@ -50,7 +54,7 @@ class MatcherMachine:
 
     def refuse_error(self, matcher: Any) -> None:
         """Raise `InputError` if a matcher is in an error state."""
-        if matcher.is_error():
+        if matcher.is_error() and not matcher.get_error().startswith(DEAD_END):
             message = " ".join(matcher.get_error().split())
             raise InputError(
                 f"the matcher of the guide {self.language!r} stopped with an error: "
@@ -113,8 +117,10 @@ class MatcherRows:
         alive = [(matcher, i) for i, matcher in enumerate(self.matchers) if matcher is not None]
         if alive:
             fill_next_token_bitmask_par(_executor(os.getpid()), alive, mask)
-        for matcher, _ in alive:
-            self.machine.refuse_error(matcher)
+        for matcher, i in alive:
+            if matcher.is_error():
+                self.machine.refuse_error(matcher)
+                mask[i] = 0
         if vocabulary.end is not None:
             word = vocabulary.end // 32
             bit = np.array([1 << vocabulary.end % 32], dtype=np.uint32).view(np.int32)[0]

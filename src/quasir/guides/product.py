@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quasir.guides.boost import Boost
 from quasir.guides.guide import Guide
 from quasir.guides.language import Language
 from quasir.guides.language_feature import LanguageFeature
@@ -27,9 +28,12 @@ class Both(Guide):
 
     @classmethod
     def of(cls, guides: Sequence[Guide]) -> Guide:
-        """Return the product of one or more guides."""
-        parts = tuple(part for guide in guides for part in guide.parts)
-        return parts[0] if len(parts) == 1 else cls(parts)
+        """Return the product of one or more guides; boosts become one, which comes last."""
+        parts = [part for guide in guides for part in guide.parts]
+        boosts = [part for part in parts if isinstance(part, Boost)]
+        parts = [part for part in parts if not isinstance(part, Boost)]
+        parts += [reduce(Boost.joined, boosts)] if boosts else []
+        return parts[0] if len(parts) == 1 else cls(tuple(parts))
 
     @property
     def parts(self) -> tuple[Guide, ...]:

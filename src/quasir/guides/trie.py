@@ -66,10 +66,10 @@ class Trie(Guide):
     @cached_property
     def bound(self) -> Array:
         """c(s) of every node, summed from the leaves up."""
-        c = np.where(self.cut, self.mass, np.minimum(self.mass * (1 + SLACK), 1.0))
+        c = np.where(self.cut, self.mass, self.mass * (1 + SLACK))
         least = np.where(self.cut, 0.0, SLACK * self.mass)
         for node in range(len(c) - 1, -1, -1):
-            c[node] = max(c[node], least[node])
+            c[node] = min(max(c[node], least[node]), 1.0)
             if node:
                 c[self.parent[node]] -= self.probability[node] * (1.0 - c[node])
         return c
@@ -109,12 +109,15 @@ class TrieBuilder:
     """
 
     def __init__(self, trie: Trie | None = None) -> None:
-        known = trie is not None
-        self.parent: list[int] = trie.parent.tolist() if known else []
-        self.token: list[int] = trie.token.tolist() if known else []
-        self.probability: list[float] = trie.probability.tolist() if known else []
-        self.mass: list[float] = trie.mass.tolist() if known else []
-        self.cut: list[bool] = trie.cut.tolist() if known else []
+        self.parent: list[int] = []
+        self.token: list[int] = []
+        self.probability: list[float] = []
+        self.mass: list[float] = []
+        self.cut: list[bool] = []
+        if trie is not None:
+            self.parent, self.token = trie.parent.tolist(), trie.token.tolist()
+            self.probability, self.mass = trie.probability.tolist(), trie.mass.tolist()
+            self.cut = trie.cut.tolist()
         self._node = {pair: i for i, pair in enumerate(zip(self.parent, self.token, strict=True))}
 
     def visit(self, parent: int, token: int, probability: float, mass: float, cut: bool) -> int:

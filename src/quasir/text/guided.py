@@ -10,13 +10,17 @@ import numpy as np
 import torch
 
 from quasir.core.arguments import check_request, number, show
-from quasir.core.types import Array, Batch, Items, Target
+from quasir.core.progress import Progress
+from quasir.core.types import Array, Batch, Items, Seed, Target
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
+from quasir.guides.boost import Boost
 from quasir.guides.guide import Guide
 from quasir.guides.language import Language
 from quasir.guides.machine import Machine
 from quasir.guides.matcher import MatcherMachine
 from quasir.guides.product import Both
+from quasir.guides.trie import Trie
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
@@ -186,6 +190,71 @@ class Guided:
         given = {language for feature in wanted for language in _languages_in(feature)}
         return given.issuperset(languages)
 
+    def learn(self, draws: Draws | Items) -> Guided:
+        """Return the proposal with the frozen trie of some draws (ASAp, CARS).
+
+        What these texts show of the mass that the language keeps is put into a trie of prefixes,
+        together with what was known before. A prefix is counted once, however often it was drawn.
+        It takes one scoring pass over the distinct texts.
+
+        Parameters
+        ----------
+        draws : Draws, or column of texts
+            Best drawn from this proposal.
+
+        Returns
+        -------
+        Guided
+            No ratio a(x)/q(x) in the language is above c(root), ``trie.bound[0]``.
+        """
+        from quasir.text.learning import grown
+
+        languages = [part for part in self.guide.parts if isinstance(part, Language)]
+        if not languages:
+            raise InputError(
+                f"{self.guide!r} has no language, so there is nothing to learn about it: a trie "
+                "needs a guide such as qr.guides.json_schema."
+            )
+        items = draws.items if isinstance(draws, Draws) else draws
+        if items is None:
+            raise InputError("these draws have no items, but a trie is made of their tokens.")
+        known = next((part for part in self.guide.parts if isinstance(part, Trie)), None)
+        texts = as_texts(items, self.tokenizer)
+        trie = grown(self.base, self.vocabulary, languages, texts, known)
+        boosts = [part for part in self.guide.parts if isinstance(part, Boost)]
+        return Guided(self.base, Both.of([*languages, trie, *boosts]), self.share)
+
+    def fit(
+        self,
+        target: Target,
+        n: int = 4_000,
+        seed: Seed = None,
+        progress: Progress = None,
+    ) -> Guided:
+        """Return the proposal with the factors that minimise KL(p, q) on a pilot.
+
+        The pilot has four rounds, each drawn from what the earlier ones gave. Factors that the
+        boost has are where it begins. If the share is above 0, it is fitted too.
+
+        Parameters
+        ----------
+        target : Target
+            With this model as its base.
+        n : int
+            Draws of the pilot.
+        seed : int, numpy Generator or None
+        progress : bool or callable
+            See `draw`.
+
+        Raises
+        ------
+        TuningError
+            If none of the pilot's draws is possible under the target.
+        """
+        from quasir.text.guide_pilot import piloted
+
+        return piloted(self, target, n, seed, progress)
+
     def __repr__(self) -> str:
         share = f", share={self.share:.3g}" if self.share else ""
         return f"{self.base!r}.guided({self.guide!r}{share})"
@@ -197,9 +266,3 @@ def _languages_in(feature: Feature) -> tuple[Language, ...]:
     if feature._made_of and feature._made_of[0] == "and":
         return tuple(x for part in feature._made_of[1:] for x in _languages_in(part))
     return own
-
-
-def guides_without(guide: Guide, kind: type[Guide]) -> Guide | None:
-    """Return the product of the parts that are of another kind; None if there are none."""
-    parts = [part for part in guide.parts if not isinstance(part, kind)]
-    return Both.of(parts) if parts else None

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.guides.boost_machine import BoostMachine
 from quasir.guides.machine import Entries, Ints, Machine, Rows, Weights
 from quasir.text.log_prob import Pass, passes, step_of
 from quasir.text.texts import Texts
@@ -34,10 +35,10 @@ class Steps(NamedTuple):
     log_a, log_g, log_mass : array of float
         log a(x_t), log g(s_t, x_t) and log G_t. G_t is 0 where the guide allows nothing more; from
         there on the text goes on as the model does.
-    weights : Weights
-        The guide's weights, a row for each token.
+    atom : array of int
+        The atom of a watched boost that the token belongs to; -1 if it is not boosted.
     atom_mass : array (tokens, atoms)
-        The mass of the tokens of each atom, before its factor.
+        The mass of the tokens of each atom; it is a part of G_t.
     """
 
     part: Ints
@@ -47,7 +48,7 @@ class Steps(NamedTuple):
     log_a: Array
     log_g: Array
     log_mass: Array
-    weights: Weights
+    atom: Ints
     atom_mass: Array
 
     def guided(self) -> NDArray[np.bool_]:
@@ -74,7 +75,11 @@ def text_scores(
 
 
 def guided_steps(
-    lm: CausalLM, texts: Texts, machine: Machine, below_one: bool, atoms: int = 0
+    lm: CausalLM,
+    texts: Texts,
+    machine: Machine,
+    below_one: bool,
+    watched: BoostMachine | None = None,
 ) -> Iterator[Steps]:
     """Yield every token of the texts with its scores, some texts at a time.
 
@@ -85,12 +90,14 @@ def guided_steps(
     machine : Machine
     below_one : bool
         Whether no weight is above 1.
-    atoms : int
-        Number of atoms whose masses are wanted; they are the machine's last entries.
+    watched : BoostMachine, optional
+        A boost that is not applied, but whose masses are wanted.
     """
     for each in passes(texts, lm._hidden, lm.end, lm.max_tokens, lm._rows, lm.device):
         weights, log_g = _weights_of(each, machine)
         size = len(each.wanted)
+        entries, atom = _watched_entries(each, watched)
+        atoms = 0 if watched is None else len(watched.atoms)
         log_a, log_mass, atom_mass = np.empty(size), np.empty(size), np.zeros((size, atoms))
         tokens = torch.from_numpy(each.wanted).to(lm.device)
         step = step_of(lm.model.config.vocab_size)
@@ -99,13 +106,12 @@ def guided_steps(
             logits = lm.warp(lm._head(each.states[at]))
             below = logits.sub_(logits.amax(dim=-1, keepdim=True))
             chosen = below.gather(1, tokens[at, None])[:, 0].double()
-            rows = _rows_of(weights, at)
-            weighed, log_total, mass = log_sums(below, rows)
+            weighed, log_total, mass = log_sums(below, _rows_of(weights, at))
             log_a[at] = (chosen - log_total).cpu().numpy()
             log_mass[at] = (mass - log_total).cpu().numpy()
-            if atoms:
-                atom_mass[at] = _atom_masses(rows, weighed.cpu().numpy(), atoms)
-                atom_mass[at] /= np.exp(log_total.cpu().numpy())[:, None]
+            for row, token, _, number in _rows_of(entries, at).entries:
+                found = weighed.cpu().numpy()[row, token] / np.exp(log_total.cpu().numpy())[row]
+                np.add.at(atom_mass[at], (row, number), found)
         if below_one:
             log_mass = np.minimum(log_mass, 0.0)
         yield Steps(
@@ -116,9 +122,21 @@ def guided_steps(
             log_a,
             log_g,
             log_mass,
-            weights,
+            atom,
             atom_mass,
         )
+
+
+def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights, Ints]:
+    """Return the entries of a watched boost, and the atom of each token; -1 where it has none."""
+    atom = np.full(len(each.wanted), -1)
+    if watched is None:
+        return Weights(None, ()), atom
+    weights, _ = _weights_of(each, watched)
+    for row, token, _, number in weights.entries:
+        own = each.wanted[row] == token
+        atom[row[own]] = number[own]
+    return weights, atom
 
 
 def _weights_of(each: Pass, machine: Machine) -> tuple[Weights, Array]:
@@ -154,7 +172,7 @@ def _sorted(parts: tuple[Entries, ...]) -> Entries:
     """Join the entries of all places, by row."""
     joined = Entries(*map(np.concatenate, zip(*parts, strict=True)))
     order = np.argsort(joined.row, kind="stable")
-    return Entries(*(column[order] for column in joined))
+    return joined.at(order)
 
 
 def _rows_of(weights: Weights, at: slice) -> Weights:
@@ -162,15 +180,6 @@ def _rows_of(weights: Weights, at: slice) -> Weights:
     entries = []
     for part in weights.entries:
         low, high = np.searchsorted(part.row, [at.start, at.stop])
-        some = Entries(*(column[low:high] for column in part))
+        some = part.at(slice(low, high))
         entries.append(some._replace(row=some.row - at.start))
     return Weights(mask, tuple(entries))
-
-
-def _atom_masses(weights: Weights, weighed: NDArray[np.float32], atoms: int) -> Array:
-    """Return the weighed mass of each atom's tokens in each row, without the atom's own factor."""
-    masses = np.zeros((len(weighed), atoms))
-    for row, token, value, atom in weights.entries:
-        own = atom >= 0
-        np.add.at(masses, (row[own], atom[own]), weighed[row[own], token[own]] / value[own])
-    return masses

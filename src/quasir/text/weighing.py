@@ -16,7 +16,7 @@ TINY = 1e-30
 
 def apply_weights(probabilities: Tensor, weights: Weights) -> None:
     """Multiply the probabilities of each row's tokens by the guide's weights, in place."""
-    rows, vocabulary = probabilities.shape
+    vocabulary = probabilities.shape[1]
     if weights.mask is not None:
         bits = np.unpackbits(weights.mask.view(np.uint8), axis=1, bitorder="little")
         allowed = torch.from_numpy(bits[:, :vocabulary])
@@ -32,12 +32,8 @@ def apply_weights(probabilities: Tensor, weights: Weights) -> None:
 def dense(weights: Weights, row: int, vocabulary: int) -> Tensor:
     """Return the weights of every token in one row, in float64."""
     line = torch.ones((1, vocabulary), dtype=torch.float64)
-    own = [
-        type(part)(*(column[part.row == row] for column in part))._replace(
-            row=np.zeros(int((part.row == row).sum()), dtype=np.int64)
-        )
-        for part in weights.entries
-    ]
+    own = [part.at(part.row == row) for part in weights.entries]
+    own = [part._replace(row=np.zeros_like(part.row)) for part in own]
     mask = None if weights.mask is None else np.ascontiguousarray(weights.mask[row : row + 1])
     apply_weights(line, Weights(mask, tuple(own)))
     return line[0]
