@@ -2,7 +2,7 @@
 
     python -m benchmarks.guide_quality contains scientists --draws 100000
 
-For each recipe a boost is fitted on a pilot, then draws are made with it. Filtering the base accepts
+A boost is fitted on a pilot, then draws are made with it. Filtering the base accepts
 Z/b_max of its draws, at TVD 0. All of it is on the built-in model, and takes one pass a draw.
 """
 

@@ -143,7 +143,7 @@ def test_the_feature_reads_tokens_strings_and_stored_texts(tmp_path):
 
 
 def test_a_product_of_the_same_language_twice_is_one_feature():
-    lm, guide, target = setting()
+    _, guide, target = setting()
     twice = target * guide.feature
     assert len(twice.features) == 1
 

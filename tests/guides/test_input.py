@@ -125,8 +125,8 @@ def test_parser_limits_are_reported():
     deep = " | ".join(f"r{i}" for i in range(400))
     rules = "\n".join(f"r{i}: s s" for i in range(400))
     guide = f'start: s\ns: {deep} | "a" | "b"\n{rules}'
+    q = lm.guided(qr.guides.grammar(guide))
     with pytest.raises(qr.InputError, match="stopped with an error"):
-        q = lm.guided(qr.guides.grammar(guide))
         q.log_prob(qr.text.Texts.of([[2, 3] * 6], lm.tokenizer))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import quasir as qr
 from quasir.guides.trie import Trie, TrieBuilder
-from tests.guides.small import all_ids, drawn_ids, model, strings_of, texts_of, bytes_of
+from tests.guides.small import all_ids, bytes_of, drawn_ids, model, strings_of, texts_of
 from tests.statistical.goodness import fits
 
 PATTERN = r"(ab)*b"

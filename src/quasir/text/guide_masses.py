@@ -1,8 +1,8 @@
 """What log q of a boosted model depends on: the masses of a few classes of tokens.
 
 At each step of a text let m_0 be the mass of the tokens that are not boosted, and m_j that of the
-tokens with the factor c_j. Then log q(x) = log a(x) + the sum over the steps of log c(x_t) - log(m_0
-+ sum_j m_j c_j). The masses are found once; log q for any factors then needs no model.
+tokens with the factor c_j. Then log q(x) is log a(x) plus, for every step, log c(x_t) - log(m_0 +
+sum_j m_j c_j). The masses are found once; log q for any factors then needs no model.
 """
 
 from __future__ import annotations

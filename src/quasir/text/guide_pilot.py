@@ -54,7 +54,7 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
     sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
     log_factors = machine.log_factors
     for number, size in enumerate(sizes):
-        named = np.exp(np.clip(log_factors, -np.log(LARGEST), np.log(LARGEST)))
+        named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
         now = boost.with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
         proposal = type(q)(q.base, Both.of([*others, now]), share)
         draws = draw(
@@ -77,10 +77,10 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
         if found == 0:
             raise TuningError(
                 f"none of the pilot's {n:,} draws is possible under the target, so no factor can "
-                "be fitted. Give a larger n, or factors to begin with, as in boost({'word': 100.0})."
+                "be fitted. Give a larger n, or factors to begin with: boost({'word': 100.0})."
             )
         fit = fitted(rounds, machine, None if q.share else 0.0)
         log_factors, share = fit.log_factors, fit.share
-    named = np.exp(np.clip(log_factors, -np.log(LARGEST), np.log(LARGEST)))
+    named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
     best = boosts[0].with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
     return type(q)(q.base, Both.of([*others, best]), share)

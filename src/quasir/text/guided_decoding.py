@@ -136,8 +136,8 @@ def first_logs(machine: Machine, logits: Tensor) -> tuple[Tensor, Tensor]:
     log_mass = log_weighed.logsumexp(0)
     if log_mass == -torch.inf:
         raise InputError(
-            "the guide and the model allow no first token in common, so nothing can be drawn: top-k "
-            "or top-p leaves no token that the guide allows, or the language is empty."
+            "the guide and the model allow no first token in common, so nothing can be drawn: "
+            "top-k or top-p leaves no token that the guide allows, or the language is empty."
         )
     return log_a, log_weighed - log_mass
 
