@@ -6,7 +6,7 @@
 import sys
 from itertools import chain
 
-from benchmarks import core, metrics, samplers, scale, show, store, targets, text, tuning
+from benchmarks import core, guides, metrics, samplers, scale, show, store, targets, text, tuning
 
 PARTS = {
     "core": core,
@@ -15,6 +15,7 @@ PARTS = {
     "metrics": metrics,
     "store": store,
     "text": text,
+    "guides": guides,
     "tuning": tuning,
     "scale": scale,
 }

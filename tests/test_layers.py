@@ -22,6 +22,7 @@ LAYERS = (
     "certificates",
     "constraints",
     "samplers",
+    "guides",
     "text",
     "metrics",
     "tuning",

@@ -12,7 +12,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from quasir import engines, features, metrics
+from quasir import engines, features, guides, metrics
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.tradeoff import Curve, tradeoff
@@ -137,6 +137,7 @@ __all__ = [
     "engines",
     "features",
     "from_scipy",
+    "guides",
     "lattice",
     "metrics",
     "open_run",

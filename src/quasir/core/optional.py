@@ -16,7 +16,9 @@ OPTIONAL: Mapping[str, Any] = {
     "support": None,  # items: all that it can give, if they can be listed
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
-    "log_most_base_ratio": None,  # callable(base): a log M with base(x) <= M q(x) for every x
+    "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`
+    "log_most_base_ratio": None,  # callable(base, target): log M, a(x) <= M q(x) where P(x) > 0
+    "reaches": None,  # callable(target): bool, whether q(x) > 0 wherever P(x) > 0
     # A target
     "log_z": None,  # float: the log of its sum over all items, if that is known
     # A factor of a target

@@ -23,6 +23,7 @@ __all__ = [
     "log_prob_of",
     "name_of",
     "propose",
+    "propose_scored",
     "score",
     "show",
 ]
@@ -154,7 +155,18 @@ def log_prob_of(proposal: Any, items: Items, what: str = "log q") -> Array:
 def propose(proposal: Proposal, n: int, rng: np.random.Generator) -> Batch:
     """Draw n items with their log q, checked."""
     check_proposal(proposal)
-    answer = proposal.sample(n, rng)
+    return _checked_batch(proposal, n, proposal.sample(n, rng))
+
+
+def propose_scored(proposal: Any, n: int, rng: np.random.Generator) -> tuple[Items, Array, Array]:
+    """Draw n items with their log q, and log a of the proposal's base from the same pass."""
+    items, log_q, log_base = proposal.sample_scored(n, rng)
+    batch = _checked_batch(proposal, n, (items, log_q))
+    log_a = check_log_scores(log_base, batch.items, name_of(proposal), "log a")
+    return batch.items, batch.log_q, log_a
+
+
+def _checked_batch(proposal: Any, n: int, answer: Any) -> Batch:
     try:
         items, raw = answer
     except (TypeError, ValueError) as error:

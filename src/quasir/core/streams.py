@@ -87,6 +87,8 @@ class Purpose(IntEnum):
     """Initial weights of an adapter."""
     SUPPORT = 2**31 + 13
     """Draws of the base that show whether the proposal reaches all of the target."""
+    GUIDE = 2**31 + 14
+    """Draws that a guide's factors are fitted on; the index is the round."""
 
 
 def root_seed(seed: Seed) -> int:

@@ -23,7 +23,7 @@ from quasir.proposals.mixture import Mixture
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 
-__all__ = ["base_share", "known_of", "log_base_ratio"]
+__all__ = ["base_share", "known_of", "log_base_ratio", "reaches_all"]
 
 
 def known_of(target: Target, proposal: Proposal) -> Known:
@@ -44,7 +44,7 @@ def known_of(target: Target, proposal: Proposal) -> Known:
     bounds = {f.name: f.bounds for f in _features(target) if _is_bounded(f)}
     log_most, why_not = _log_most(target)
     base = target.base if isinstance(target, Product) else target
-    log_base = log_base_ratio(proposal, base)
+    log_base = log_base_ratio(proposal, base, target)
     log_z = _log_z(target)
     ceiling = log_most + log_base
     if ceiling < math.inf:
@@ -64,8 +64,8 @@ def known_of(target: Target, proposal: Proposal) -> Known:
     return Known(log_most=log_most, bounds=bounds, basis=basis)
 
 
-def log_base_ratio(proposal: Proposal, base: Any) -> float:
-    """Return a log M with a(x) <= M q(x) for every x, or infinity if no M is known.
+def log_base_ratio(proposal: Proposal, base: Any, target: Target | None = None) -> float:
+    """Return a log M with a(x) <= M q(x) wherever P(x) > 0, or infinity if no M is known.
 
     For a mixture of parts q_j with a <= M_j q_j, it is 1/(the sum of weight_j/M_j).
     """
@@ -73,12 +73,18 @@ def log_base_ratio(proposal: Proposal, base: Any) -> float:
         return 0.0
     if isinstance(proposal, Mixture) and type(proposal).log_prob is Mixture.log_prob:
         parts = zip(proposal.components, proposal.weights, strict=True)
-        shares = [math.log(weight) - log_base_ratio(part, base) for part, weight in parts]
+        shares = [math.log(weight) - log_base_ratio(part, base, target) for part, weight in parts]
         return float(max(-np.logaddexp.reduce(shares), 0.0))
     says = offered(proposal, "log_most_base_ratio")
     if says is None or not speaks_for(proposal, "log_most_base_ratio", "log_prob"):
         return math.inf
-    return float(says(base))
+    return float(says(base, target))
+
+
+def reaches_all(target: Target, proposal: Proposal) -> bool:
+    """Return whether q(x) > 0 wherever P(x) > 0, as far as the proposal says so."""
+    says = offered(proposal, "reaches")
+    return bool(says(target)) if says else False
 
 
 def base_share(proposal: Proposal, base: Any) -> float:
@@ -139,7 +145,8 @@ def _because(proposal: Proposal, base: Any, log_most: float, log_base: float) ->
     elif isinstance(proposal, Mixture):
         share = f"the base has a share of at least {math.exp(-log_base):.3g} in the proposal"
     else:
-        share = f"q(x) is at least {math.exp(-log_base):.3g} times a(x) for every x"
+        least = f"{math.exp(-log_base):.3g}"
+        share = f"q(x) is at least {least} times a(x) for every x that the target allows"
     said = f", and b(x) is at most {_shown(log_most)} by what its features declare"
     return f"No ratio exceeds {_shown(log_most + log_base)}: {share}{said if log_most else ''}."
 

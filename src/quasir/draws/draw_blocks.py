@@ -10,9 +10,16 @@ import numpy as np
 
 from quasir.core.items import concatenate, take
 from quasir.core.optional import offered
-from quasir.core.scores import check_log_scores, check_rescored, propose, score
+from quasir.core.scores import (
+    check_log_scores,
+    check_rescored,
+    propose,
+    propose_scored,
+    score,
+)
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Batch, Proposal, Target
+from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
@@ -79,6 +86,7 @@ def draw_blocks(
     log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
     truncated = offered(proposal, "truncates") and proposal is not base
+    truncated = truncated and not reaches_all(target, proposal)
     doubts = (CUT_SUPPORT,) if truncated else ()
     if not isinstance(target, Product):
         log_p = score(target, items, batch_size)
@@ -104,7 +112,8 @@ def _propose(
 ) -> tuple[Batch, Array | None]:
     """Draw n items, and return their log a(x) too if drawing them computed it.
 
-    It does for draws from the base itself, and for draws from a mixture that contains the base.
+    It does for draws from the base itself, from a mixture that contains it, and from the base with
+    a guide.
     """
     # A short block is a whole block, cut; a prefix-stable proposal need not draw the rest.
     asked = n if offered(proposal, "prefix_stable") else BLOCK
@@ -113,6 +122,8 @@ def _propose(
     if isinstance(proposal, Mixture) and own:
         items, log_each = proposal.sample_each(asked, rng)
         log_q, log_base = proposal.mixed(log_each), log_each[own[0]]
+    elif offered(proposal, "sample_scored") and getattr(proposal, "base", None) is base:
+        items, log_q, log_base = propose_scored(proposal, asked, rng)
     else:
         items, log_q = propose(proposal, asked, rng)
         log_base = log_q if proposal is base else None

@@ -14,7 +14,7 @@ from quasir.core.scores import check_log_scores, name_of, propose, score, show
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Items, Proposal, Target
 from quasir.draws.base_check import BaseCheck
-from quasir.draws.ceiling import base_share
+from quasir.draws.ceiling import base_share, reaches_all
 from quasir.errors import InputError
 from quasir.targets.product import Product
 
@@ -66,6 +66,8 @@ def check_by_base(target: Target, proposal: Proposal, seed: int) -> BaseCheck | 
     It is not needed where the base is a part of the proposal, which then reaches all of it.
     """
     if not isinstance(target, Product) or base_share(proposal, target.base) > 0:
+        return None
+    if reaches_all(target, proposal):
         return None
     if not callable(getattr(target.base, "sample", None)):
         return None

@@ -14,6 +14,7 @@ from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
 from quasir.features import cost, guarded
 from quasir.targets.feature import Feature
+from quasir.targets.word_group import WordGroup
 
 __all__ = ["contains", "regex", "whole_words", "words"]
 
@@ -43,7 +44,9 @@ def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
         raise InputError(f"contains looks for a string, not for {shown(text)}.")
     if not text:
         raise InputError("contains('') is true of every text: give a string to look for.")
-    return regex(re.escape(text), name or f"contains {text!r}", case)
+    made = regex(re.escape(text), name or f"contains {text!r}", case)
+    made.word_groups = (WordGroup((text,), whole=False, case=bool(case)),)
+    return made
 
 
 def words(words: Iterable[str], name: str | None = None, case: bool = False) -> Feature:
@@ -64,7 +67,9 @@ def words(words: Iterable[str], name: str | None = None, case: bool = False) -> 
     stripped = [word.strip() for word in listed]
     if not stripped or not all(stripped):
         raise InputError(f"feature {name or 'words'!r} needs at least one word, and no empty ones.")
-    return regex(whole_words(stripped), name or " or ".join(stripped), case)
+    made = regex(whole_words(stripped), name or " or ".join(stripped), case)
+    made.word_groups = (WordGroup(tuple(stripped), case=bool(case)),)
+    return made
 
 
 def _check(name: Any, case: Any) -> None:

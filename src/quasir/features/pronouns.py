@@ -10,6 +10,7 @@ from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.features.patterns import whole_words
 from quasir.targets.feature import Feature
+from quasir.targets.word_group import WordGroup
 
 __all__ = ["PRONOUNS", "pronouns"]
 
@@ -54,4 +55,7 @@ def pronouns(
     def spans(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in ours.finditer(text)]
 
-    return Feature(gender if name is None else name, outnumber, spans=spans, boolean=True)
+    made = Feature(gender if name is None else name, outnumber, spans=spans, boolean=True)
+    # Those of the other gender are fitted too, and come out less likely.
+    made.word_groups = (WordGroup(PRONOUNS[gender]), WordGroup(PRONOUNS[other]))
+    return made

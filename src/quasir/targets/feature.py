@@ -14,6 +14,7 @@ from quasir.core.arguments import LARGEST, check_bool, check_callable, number, r
 from quasir.core.items import Coded, check_items
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
+from quasir.targets.word_group import WordGroup
 
 __all__ = ["Feature"]
 
@@ -56,6 +57,9 @@ class Feature:
     >>> both, both(["a", "ab"])
     (Feature('a and not b'), array([ True, False]))
     """
+
+    word_groups: tuple[WordGroup, ...] = ()
+    """Words that the feature looks for, which a guide can boost (`quasir.guides.boost`)."""
 
     def __init__(
         self,

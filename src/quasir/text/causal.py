@@ -14,8 +14,10 @@ from transformers.cache_utils import DynamicCache
 from quasir.core.arguments import check_count
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
+from quasir.guides.guide import Guide
 from quasir.text.batch_halving import BatchHalving
-from quasir.text.decoding import Decoder
+from quasir.text.decoding import Chooser, Decoder
+from quasir.text.guided import Guided
 from quasir.text.loading import named_or_given
 from quasir.text.log_prob import score_texts
 from quasir.text.ring_cache import RingCache
@@ -113,6 +115,18 @@ class CausalLM(BatchHalving):
         """Return this model with a prompt: it draws and scores continuations of the prompt."""
         return self.varied(prompt=prompt)
 
+    def guided(self, guide: Guide, share: float = 0.0) -> Guided:
+        """Return the proposal that draws from this model with a guide (`qr.guides`).
+
+        Parameters
+        ----------
+        guide : Guide
+        share : float
+            Share of the draws that come from this model itself. Then no ratio a(x)/q(x) exceeds
+            1/share.
+        """
+        return Guided(self, guide, share)
+
     def varied(self, **changes: Any) -> CausalLM:
         """Return a model with the same weights and some settings changed."""
         settings = {
@@ -165,7 +179,9 @@ class CausalLM(BatchHalving):
         )
         return Batch(items, log_q.cpu().numpy())
 
-    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _decode(
+        self, uniforms: Array, rows: int, chooser: Chooser | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         prompt, state = self._prompt()
         ring: RingCache | None = None
 
@@ -197,6 +213,7 @@ class CausalLM(BatchHalving):
             prompt=len(self.prefix),
             end=self.end,
             limit=self.max_tokens,
+            chooser=chooser,
         )
         return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
 

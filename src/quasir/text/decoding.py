@@ -7,11 +7,12 @@ probabilities. So a draw depends neither on the batch size nor on the order of c
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["Decoder", "moved"]
+__all__ = ["Chooser", "Decoder", "ModelsOwn", "invert", "moved"]
 
 
 def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,6 +30,62 @@ def invert(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     token = torch.searchsorted(cumulative, mark, right=True)
     log_prob = below.gather(1, token) - total.log()
     return token[:, 0], log_prob[:, 0].double()
+
+
+class Chooser(Protocol):
+    """Chooses the tokens of all rows, from their logits and uniforms.
+
+    A row holds one draw; `draw` gives their numbers, in the order of the rows.
+    """
+
+    def first(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first token of every draw, and its log-probability; all share the logits."""
+        ...
+
+    def begin(self, draw: Tensor, tokens: Tensor) -> None:
+        """Begin new rows with these draws; their first tokens are given."""
+        ...
+
+    def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the next token of every row, and its log-probability."""
+        ...
+
+    def renew(self, rows: Tensor, draw: Tensor, tokens: Tensor) -> None:
+        """Let new draws take the rows of ended ones."""
+        ...
+
+    def keep(self, into: Tensor, source: Tensor, left: int) -> None:
+        """Copy rows `source` over rows `into`, and keep the first `left`."""
+        ...
+
+
+class ModelsOwn:
+    """Chooses each token with the model's own probability."""
+
+    def first(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the token that each uniform falls on, in float64."""
+        logits = logits.double()
+        token = fallen_on((logits - logits.max()).exp().cumsum(0), uniform)
+        return token, logits[token] - logits.logsumexp(0)
+
+    def begin(self, draw: Tensor, tokens: Tensor) -> None:
+        """Do nothing: the model needs no state beyond its own."""
+
+    def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the token that each row's uniform falls on."""
+        return invert(logits, uniform)
+
+    def renew(self, rows: Tensor, draw: Tensor, tokens: Tensor) -> None:
+        """Do nothing."""
+
+    def keep(self, into: Tensor, source: Tensor, left: int) -> None:
+        """Do nothing."""
+
+
+def fallen_on(cumulative: Tensor, uniform: Tensor) -> Tensor:
+    """Return the place that each uniform falls on, by cumulative weights in float64."""
+    mark = torch.minimum(uniform * cumulative[-1], cumulative[-1] * (1 - 1e-15))
+    return torch.searchsorted(cumulative, mark, right=True)
 
 
 class Decoder:
@@ -55,6 +112,8 @@ class Decoder:
     refill : bool
         Whether a new draw may take the row of an ended one. If False, draws are decoded in waves,
         and the batch shrinks as rows end.
+    chooser : Chooser, optional
+        By default each token has the model's own probability.
     """
 
     def __init__(
@@ -67,10 +126,12 @@ class Decoder:
         end: int | None,
         limit: int,
         refill: bool = True,
+        chooser: Chooser | None = None,
     ) -> None:
         self.begin, self.step, self.keep, self.first = begin, step, keep, first
         self.prompt, self.end, self.limit = prompt, -1 if end is None else end, limit
         self.refill = refill
+        self.chooser: Chooser = ModelsOwn() if chooser is None else chooser
 
     def run(self, uniforms: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return token ids (n, limit), the lengths without the end token, and log q.
@@ -84,7 +145,7 @@ class Decoder:
         n, device = len(uniforms), uniforms.device
         self.uniforms = uniforms
         self.tokens = torch.zeros((n, self.limit), dtype=torch.int64, device=device)
-        self.tokens[:, 0], self.log_q = self._first(uniforms[:, 0])
+        self.tokens[:, 0], self.log_q = self.chooser.first(self.first, uniforms[:, 0])
         self.lengths = torch.where(self.tokens[:, 0] == self.end, 0, 1)
         # Draws that did not end with their first token wait for a row.
         waiting = torch.nonzero(self.tokens[:, 0] != self.end)[:, 0]
@@ -94,17 +155,11 @@ class Decoder:
             self._fill(wave, min(rows, len(wave)))
         return self.tokens, self.lengths, self.log_q
 
-    def _first(self, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.first.double()
-        cumulative = (logits - logits.max()).exp().cumsum(0)
-        mark = torch.minimum(uniform * cumulative[-1], cumulative[-1] * (1 - 1e-15))
-        token = torch.searchsorted(cumulative, mark, right=True)
-        return token, logits[token] - logits.logsumexp(0)
-
     def _fill(self, waiting: Tensor, rows: int) -> None:
         self.begin(rows)
         columns, device = self.limit - 1, waiting.device
         draw, waiting = waiting[:rows].clone(), waiting[rows:]
+        self.chooser.begin(draw, self.tokens[draw, 0])
         place = torch.ones(rows, dtype=torch.int64, device=device)  # tokens drawn so far
         mask = torch.zeros((rows, self.prompt + columns), dtype=torch.bool, device=device)
         mask[:, : self.prompt] = True
@@ -117,7 +172,7 @@ class Decoder:
                 mask[:, None, None],
                 column,
             )
-            token, log_prob = invert(logits, self.uniforms[draw, place])
+            token, log_prob = self.chooser.choose(logits, self.uniforms[draw, place], draw)
             self.tokens[draw, place] = token
             self.log_q[draw] += log_prob
             place += 1
@@ -132,12 +187,15 @@ class Decoder:
                 taken, idle = done[: len(fresh)], done[len(fresh) :]
                 draw[taken], place[taken] = fresh, 1
                 mask[taken, self.prompt :] = False
+                if len(taken):
+                    self.chooser.renew(taken, fresh, self.tokens[fresh, 0])
                 if len(idle):
                     going = torch.ones(len(draw), dtype=torch.bool, device=device)
                     going[idle] = False
                     left = len(draw) - len(idle)
                     into, source = idle[idle < left], left + torch.nonzero(going[left:])[:, 0]
                     self.keep(into, source, left)
+                    self.chooser.keep(into, source, left)
                     draw, place, mask = (
                         moved(rows, into, source, left) for rows in (draw, place, mask)
                     )

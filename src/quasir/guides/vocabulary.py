@@ -1,0 +1,101 @@
+"""A model's tokens as guides see them: their texts, and llguidance's own table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.errors import InputError
+
+__all__ = ["Vocabulary"]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The tokens of a model.
+
+    Attributes
+    ----------
+    tokenizer : tokenizer of transformers
+    size : int
+        Number of logits; it may be more than the tokenizer has tokens.
+    end : int or None
+        The token that ends a text.
+    """
+
+    tokenizer: Any
+    size: int
+    end: int | None
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """What each token adds to a text that already has a letter."""
+        count = min(self.size, len(self.tokenizer))
+        letter = self.spelled("a") or self.spelled("e") or (0,)
+        pairs = [[*letter, i] for i in range(count)]
+        before = self.decoded(list(letter))
+        return [text[len(before) :] for text in self._decode(pairs)] + [""] * (self.size - count)
+
+    @cached_property
+    def kinds(self) -> NDArray[np.int64]:
+        """For each token, 1 if its text begins with a letter or digit, plus 2 if it ends so."""
+        return np.array(
+            [_is_word(text[:1]) + 2 * _is_word(text[-1:]) for text in self.pieces], dtype=np.int64
+        )
+
+    def spelled(self, text: str) -> tuple[int, ...]:
+        """Return the tokens that the tokenizer spells a text with; none if it cannot."""
+        ids = self.tokenizer(text, add_special_tokens=False).input_ids
+        if self.decoded(ids).strip() != text.strip() or any(i >= self.size for i in ids):
+            return ()
+        return tuple(ids)
+
+    def decoded(self, ids: list[int]) -> str:
+        """Return the text of some tokens."""
+        return self._decode([ids])[0]
+
+    def _decode(self, sequences: list[list[int]]) -> list[str]:
+        decoded: list[str] = self.tokenizer.batch_decode(
+            sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return decoded
+
+    @cached_property
+    def for_masks(self) -> Any:
+        """The tokenizer as llguidance wants it.
+
+        Raises
+        ------
+        InputError
+            If llguidance is not installed, or cannot read this tokenizer.
+        """
+        try:
+            import llguidance.hf
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"a guide with a language needs {error.name}: pip install 'quasir[text]'."
+            ) from error
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise InputError(
+                f"the tokenizer is a slow one ({type(self.tokenizer).__name__}), but a guide with "
+                "a language needs a fast one, which knows the bytes of its tokens: load it with "
+                "use_fast=True, or save it with a tokenizer.json."
+            )
+        try:
+            return llguidance.hf.from_tokenizer(
+                self.tokenizer, n_vocab=max(self.size, len(self.tokenizer)), eos_token=self.end
+            )
+        except Exception as error:  # the library raises plain ValueErrors and its own panics
+            raise InputError(
+                f"llguidance cannot read this tokenizer ({type(self.tokenizer).__name__}): "
+                f"{str(error).splitlines()[0]}. A guide with a language needs a tokenizer whose "
+                "tokens have known bytes, such as byte-level BPE or SentencePiece."
+            ) from error
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"

@@ -1,0 +1,116 @@
+"""What log q of a boosted model depends on: the masses of a few classes of tokens.
+
+At each step of a text let m_0 be the mass of the tokens that are not boosted, and m_j that of the
+tokens with the factor c_j. Then log q(x) is log a(x) plus, for every step, log c(x_t) - log(m_0 +
+sum_j m_j c_j). The masses are found once; log q for any factors then needs no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from quasir.core.types import Array
+from quasir.guides.boost_machine import BoostMachine
+from quasir.guides.machine import Ints, Machine
+from quasir.text.guided_scores import Steps, guided_steps
+from quasir.text.texts import Texts
+
+if TYPE_CHECKING:
+    from quasir.text.causal import CausalLM
+
+__all__ = ["Masses"]
+
+
+@dataclass(frozen=True, eq=False)
+class Masses:
+    """The steps of some texts at which a boost does something.
+
+    Attributes
+    ----------
+    texts : int
+        Number of texts.
+    owner : array of int
+        The text that each step belongs to.
+    atom : array of int
+        The atom of the token at each step; -1 if it is not boosted.
+    rest : array
+        Mass of the tokens that are not boosted.
+    mass : array (steps, atoms)
+    fixed : array
+        For each text, the part of log q - log a that does not depend on the factors.
+    """
+
+    texts: int
+    owner: Ints
+    atom: Ints
+    rest: Array
+    mass: Array
+    fixed: Array
+
+    @classmethod
+    @torch.inference_mode()
+    def of(
+        cls, lm: CausalLM, texts: Texts, machine: Machine, below_one: bool, boost: BoostMachine
+    ) -> Masses:
+        """Find the masses in one scoring pass; `machine` has all guides but the boost."""
+        fixed = np.full(len(texts), -np.inf)
+        parts: list[tuple[Ints, Ints, Array, Array]] = []
+        for steps in guided_steps(lm, texts, machine, below_one, boost):
+            fixed[steps.part] = 0.0
+            parts.append(_boosted(steps, fixed))
+        return cls._joined(len(texts), parts, fixed, len(boost.atoms))
+
+    @classmethod
+    def _joined(
+        cls, n: int, parts: list[tuple[Ints, Ints, Array, Array]], fixed: Array, atoms: int
+    ) -> Masses:
+        none = np.zeros(0, dtype=np.int64)
+        parts = parts or [(none, none, np.zeros(0), np.zeros((0, atoms)))]
+        owner, atom, rest, masses = zip(*parts, strict=True)
+        wide = [np.pad(m, ((0, 0), (0, atoms - m.shape[1]))) for m in masses]
+        columns = np.concatenate(owner), np.concatenate(atom), np.concatenate(rest)
+        return cls(n, *columns, np.concatenate(wide), fixed)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Masses], atoms: int) -> Masses:
+        """Join the masses of several sets of texts."""
+        starts = np.cumsum([0, *(part.texts for part in parts)])
+        moved = [
+            (part.owner + start, part.atom, part.rest, part.mass)
+            for part, start in zip(parts, starts[:-1], strict=True)
+        ]
+        fixed = np.concatenate([part.fixed for part in parts])
+        return cls._joined(int(starts[-1]), moved, fixed, atoms)
+
+    def log_gain(self, log_factors: Array) -> Array:
+        """Return log q - log a of each text, given the log factor of each atom."""
+        own = np.where(self.atom >= 0, np.append(log_factors, 0.0)[self.atom], 0.0)
+        each = own - np.log(self.rest + self.mass @ np.exp(log_factors))
+        return self.fixed + np.bincount(self.owner, each, minlength=self.texts)
+
+    def gradient(self, log_factors: Array, weight: Array) -> Array:
+        """Return the gradient of the weighted sum of `log_gain`."""
+        c = np.exp(log_factors)
+        w = weight[self.owner]
+        mass = self.rest + self.mass @ c
+        chosen = self.atom >= 0
+        up = np.bincount(self.atom[chosen], w[chosen], minlength=len(c))
+        gradient: Array = up - c * ((w / mass) @ self.mass)
+        return gradient
+
+
+def _boosted(steps: Steps, fixed: Array) -> tuple[Ints, Ints, Array, Array]:
+    """Return the steps that the boost changes; add all others to `fixed`."""
+    guided = steps.guided()
+    some = guided & (steps.atom_mass.any(axis=1) | (steps.atom >= 0))
+    with np.errstate(invalid="ignore"):
+        gain = np.where(guided, steps.log_g, 0.0) - np.where(guided & ~some, steps.log_mass, 0.0)
+    fixed[steps.part] += np.bincount(steps.owner, gain, minlength=len(steps.part))
+    mass = steps.atom_mass[some]
+    rest = np.maximum(np.exp(steps.log_mass[some]) - mass.sum(axis=1), 0.0)
+    return steps.part[steps.owner[some]], steps.atom[some], rest, mass

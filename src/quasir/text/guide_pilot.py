@@ -1,0 +1,86 @@
+"""The pilot of a guide's fit: a few rounds of draws, each from what the earlier ones gave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quasir.core.arguments import check_count
+from quasir.core.items import take
+from quasir.core.progress import Progress
+from quasir.core.streams import Purpose, derived_seed, root_seed
+from quasir.core.types import Seed, Target
+from quasir.draws.draw import draw
+from quasir.errors import InputError, TuningError
+from quasir.guides.boost import LARGEST, Boost
+from quasir.guides.boost_machine import BoostMachine
+from quasir.guides.product import Both, BothMachine
+from quasir.targets.product import Product
+from quasir.text.guide_fit import PilotRound, fitted
+from quasir.text.guide_masses import Masses
+from quasir.text.tokenizers import as_texts
+
+if TYPE_CHECKING:
+    from quasir.text.guided import Guided
+
+__all__ = ["piloted"]
+
+ROUNDS = (0.15, 0.15, 0.2, 0.5)
+"""Parts of the pilot. The first ones may be far from the best factors."""
+START = 10.0
+"""Factor of the first round where none is given."""
+FEW = 20
+"""With fewer possible draws in a round, its factors are raised instead of fitted."""
+
+
+def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -> Guided:
+    """Return q with fitted factors; see `Guided.fit`."""
+    check_count("n", n, least=64)
+    boosts = [part for part in q.guide.parts if isinstance(part, Boost)]
+    others = [part for part in q.guide.parts if not isinstance(part, Boost)]
+    if not boosts:
+        raise InputError(f"{q.guide!r} has no factors to fit: fit is for boosts.")
+    if not isinstance(target, Product) or target.base is not q.base:
+        raise InputError(
+            f"the target must be made of this very base, as base * feature, not {target!r}: the "
+            "fit needs log a and log q of one pass."
+        )
+    boost = replace(boosts[0], factors=tuple(c or START for c in boosts[0].factors))
+    machine = BoostMachine(boost, q.vocabulary)
+    rest = BothMachine([part.compiled(q.vocabulary) for part in others])
+    root, rounds, share = root_seed(seed), [], q.share
+    sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
+    log_factors = machine.log_factors
+    for number, size in enumerate(sizes):
+        named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
+        now = boost.with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
+        proposal = type(q)(q.base, Both.of([*others, now]), share)
+        draws = draw(
+            target,
+            proposal,
+            int(size),
+            derived_seed(root, Purpose.GUIDE, number),
+            progress=progress,
+        )
+        possible = np.flatnonzero(draws.log_p > -np.inf)
+        texts = as_texts(take(draws.items, possible), q.tokenizer)
+        masses = Masses.of(q.base, texts, rest, all(part.below_one for part in others), machine)
+        assert draws.log_base is not None
+        log_b = (draws.log_p - draws.log_base)[possible]
+        rounds.append(PilotRound(int(size), log_b, masses, np.log(named), share))
+        found = sum(len(r.log_b) for r in rounds)
+        if found < FEW and number + 1 < len(sizes):
+            log_factors = log_factors + np.log(START)
+            continue
+        if found == 0:
+            raise TuningError(
+                f"none of the pilot's {n:,} draws is possible under the target, so no factor can "
+                "be fitted. Give a larger n, or factors to begin with: boost({'word': 100.0})."
+            )
+        fit = fitted(rounds, machine, None if q.share else 0.0)
+        log_factors, share = fit.log_factors, fit.share
+    named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
+    best = boosts[0].with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
+    return type(q)(q.base, Both.of([*others, best]), share)

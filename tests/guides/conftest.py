@@ -1,0 +1,6 @@
+"""Tiny networks are fastest on one thread."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+torch.set_num_threads(1)

@@ -1,0 +1,213 @@
+"""q of every guide, by enumeration: it sums to 1, is drawn, and log a comes with it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import quasir as qr
+from tests.guides.small import (
+    BYTES,
+    JSON,
+    LETTERS,
+    all_ids,
+    allowed_by,
+    bytes_of,
+    drawn_ids,
+    law_by_hand,
+    llama,
+    model,
+    strings_of,
+    texts_of,
+)
+from tests.statistical.goodness import fits
+
+PATTERNS = [r"a(b|ab)*", r"(ab| a)+", r"[ab]{3}", r"( ?a)*b", r"abab"]
+
+
+def check(q, by_hand, n=4000):
+    """The law is the one by hand, sums to 1, is drawn, and log a is the base's own."""
+    lm, texts = q.base, texts_of(q.base)
+    log_q = q.log_prob(texts)
+    assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(np.exp(log_q), by_hand, atol=1e-6)
+    some = by_hand > 1e-9
+    np.testing.assert_allclose(log_q[some], np.log(by_hand[some]), atol=1e-4)
+    items, log_drawn, log_base = q.sample_scored(n, np.random.default_rng(0))
+    np.testing.assert_allclose(log_drawn, q.log_prob(items), atol=1e-4)
+    np.testing.assert_allclose(log_base, lm.log_prob(items), atol=1e-4)
+    np.testing.assert_allclose(q.log_prob_each(texts)[0], lm.log_prob(texts), atol=1e-4)
+    assert fits(drawn_ids(items), all_ids(lm), by_hand)
+
+
+def mixed(lm, share, guided):
+    return share * np.exp(lm.log_prob(texts_of(lm))) + (1 - share) * guided
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_regular_expression(pattern, share):
+    lm = model()
+    hand = law_by_hand(lm, allowed_by(lm, strings_of(pattern)))
+    check(lm.guided(qr.guides.regex(pattern), share), mixed(lm, share, hand))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0.6},
+        {"top_k": 2},
+        {"top_k": 3, "temperature": 1.4},
+        {"prompt": "ab"},
+        {"kind": llama},
+        {"limit": 1},
+        {"limit": 2, "spare": 3},
+    ],
+    ids=lambda how: ",".join(how),
+)
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_any_model(settings, share):
+    """With top-k the guide may allow none of the tokens that are left."""
+    lm = model(**settings)
+    strings = strings_of(r"a(b|ab)*")
+    hand = law_by_hand(lm, allowed_by(lm, strings))
+    check(lm.guided(qr.guides.regex(r"a(b|ab)*"), share), mixed(lm, share, hand))
+
+
+def test_choices_and_bytes_that_split_a_letter():
+    lm = model(BYTES, limit=4)
+    options = ["é", "aé", "éa"]
+    hand = law_by_hand(lm, allowed_by(lm, [option.encode() for option in options]))
+    check(lm.guided(qr.guides.choice(options)), hand)
+    # Both spellings of the letter are there: one token, or its two bytes.
+    spelled = {ids for ids, p in zip(all_ids(lm), hand, strict=True) if p > 0}
+    assert {(1,), (2, 3)} <= spelled
+
+
+def test_a_schema():
+    """Of the two strings in quotes, every way to spell them is drawn."""
+    lm = model(JSON, limit=4)
+    hand = law_by_hand(lm, allowed_by(lm, [b'"a"', b'"ab"']))
+    check(lm.guided(qr.guides.json_schema({"enum": ["a", "ab"]})), hand)
+
+
+def test_a_grammar():
+    lm = model(JSON, limit=4)
+    strings = [b"[" * n + b"a" + b"]" * n for n in range(6)]
+    guide = qr.guides.grammar('start: "[" start "]" | "a"')
+    check(lm.guided(guide), law_by_hand(lm, allowed_by(lm, strings)))
+
+
+def test_a_product_of_two_languages():
+    lm = model()
+    both = strings_of(r"a(b|ab)*") & strings_of(r"[ab]{3}")
+    guide = qr.guides.regex(r"a(b|ab)*") * qr.guides.regex(r"[ab]{3}")
+    one, two = (allowed_by(lm, strings_of(p)) for p in (r"a(b|ab)*", r"[ab]{3}"))
+    hand = law_by_hand(lm, lambda ids, v: one(ids, v) * two(ids, v))
+    check(lm.guided(guide, 0.2), mixed(lm, 0.2, hand))
+    inside = np.array([bytes_of(lm, ids) in both for ids in all_ids(lm)])
+    np.testing.assert_array_equal(guide.feature(texts_of(lm)), inside)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+@pytest.mark.parametrize("factor", [30.0, 0.1])
+def test_a_boost(share, factor):
+    """Tokens that contain the text are boosted until one of them is there."""
+    lm = model(merges=[("a", "b")], spare=2)
+    guide = qr.guides.boost({qr.features.contains("ab", case=True): factor})
+
+    def weight(ids, v):
+        # " ab" is spelled (" ", "ab"), with more tokens than needed: the space is not boosted.
+        return factor if v == 3 and 3 not in ids else 1.0
+
+    check(lm.guided(guide, share), mixed(lm, share, law_by_hand(lm, weight)))
+
+
+def test_a_boost_times_a_language():
+    lm = model(merges=[("a", "b")])
+    pattern = r"(a|b| )*"
+    guide = qr.guides.regex(pattern) * qr.guides.boost({qr.features.contains("ab", case=True): 9.0})
+    one = allowed_by(lm, strings_of(pattern))
+
+    def weight(ids, v):
+        return one(ids, v) * (9.0 if v == 3 and 3 not in ids else 1.0)
+
+    check(lm.guided(guide, 0.2), mixed(lm, 0.2, law_by_hand(lm, weight)))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_law_5_the_batch_changes_no_draw(rows):
+    lm = model(merges=[("a", "b")])
+    guide = qr.guides.regex(r"(ab| a)+") * qr.guides.boost({"ab": 5.0})
+    q = lm.guided(guide, 0.3)
+    a = q.sample_scored(300, np.random.default_rng(5))
+    lm._rows = rows
+    b = q.sample_scored(300, np.random.default_rng(5))
+    assert drawn_ids(a[0]) == drawn_ids(b[0])
+    for one, two in zip(a[1:], b[1:], strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-4)
+    short = q.sample(40, np.random.default_rng(5))
+    assert drawn_ids(short.items) == drawn_ids(a[0])[:40]
+
+
+def test_weights_that_underflow_are_not_lost():
+    """The language's only tokens have probability 1e-60: q is found all the same."""
+    lm = model(LETTERS, limit=2)
+    bias = torch.zeros(len(lm.tokenizer))
+    bias[2] = -150.0
+    inner = lm._head
+    lm._head = lambda states: inner(states) + bias
+    q = lm.guided(qr.guides.regex("bb"))
+    log_q = q.log_prob(qr.text.Texts.of([[2, 2]], lm.tokenizer))
+    assert log_q[0] == pytest.approx(0.0, abs=1e-4)
+    items, log_drawn, log_base = q.sample_scored(50, np.random.default_rng(0))
+    assert set(drawn_ids(items)) == {(2, 2)}
+    np.testing.assert_allclose(log_drawn, 0.0, atol=1e-4)
+    assert (log_base < -200).all()
+
+
+# Controls: what is wrong must fail.
+
+
+def test_a_wrong_normaliser_fails():
+    """Weights that are not divided by G do not sum to 1."""
+    lm = model()
+    one = allowed_by(lm, strings_of(r"a(b|ab)*"))
+    total = 0.0
+    for ids in all_ids(lm):
+        asked = [*ids, lm.end] if len(ids) < lm.max_tokens else list(ids)
+        total += math.prod(one(tuple(asked[:i]), v) for i, v in enumerate(asked)) * np.exp(
+            lm.log_prob(qr.text.Texts.of([ids], lm.tokenizer))[0]
+        )
+    assert total < 0.9
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda mask: mask << 1,  # every bit is the next token's; the matcher itself refuses some
+        lambda mask: np.where(mask & (mask - 1), mask & (mask - 1), mask),  # one token is absent
+    ],
+)
+def test_a_mask_off_by_one_token_fails(monkeypatch, wrong):
+    from quasir.guides import matcher
+
+    lm = model()
+    hand = law_by_hand(lm, allowed_by(lm, strings_of(r"a(b|ab)*")))
+    inner = matcher.MatcherRows._filled
+    monkeypatch.setattr(matcher.MatcherRows, "_filled", lambda self: wrong(inner(self)))
+    with pytest.raises((AssertionError, qr.InputError)):
+        check(lm.guided(qr.guides.regex(r"a(b|ab)*")), hand)
+
+
+def test_a_forced_spelling_would_fail(monkeypatch):
+    """llguidance by default allows one spelling of certain bytes; q would be 0 on the others."""
+    from quasir.guides import language
+
+    lm = model()
+    hand = law_by_hand(lm, allowed_by(lm, strings_of(r"abab")))
+    check(lm.guided(qr.guides.regex(r"abab")), hand)
+    monkeypatch.setattr(language, "PLAIN", "\n")
+    with pytest.raises(AssertionError):
+        check(lm.guided(qr.guides.regex(r"abab")), hand)
