@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from quasir.core.files import hash_of
 from quasir.core.formatting import shown
 from quasir.errors import RecipeError
 from quasir.proposals import Mixture, Table, from_scipy
+from quasir.recipes.guide_files import guide_of
 from quasir.recipes.schema import Recipe, Source
+from quasir.targets.feature import Feature
 
 __all__ = ["Sources"]
 
@@ -25,10 +28,16 @@ class Sources:
     ----------
     recipe : Recipe
         With absolute paths for models in folders; see `quasir.recipes.paths`.
+    features : mapping
+        The recipe's features, which guides may name.
+    folder : Path
+        The recipe's folder, which holds the files of guides.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(
+        self, recipe: Recipe, features: Mapping[str, Feature] | None = None, folder: Path = Path()
+    ) -> None:
+        self.recipe, self.features, self.folder = recipe, features or {}, folder
         self.models: dict[tuple[Any, ...], Any] = {}
         self.varied: dict[tuple[Any, ...], Any] = {}
         self._base: Any = None
@@ -44,6 +53,13 @@ class Sources:
         """Return the distribution of a source: it has `sample` and `log_prob`."""
         if source.is_base:
             return self.base
+        if source.guide is not None:
+            inner = self.make(source.model_copy(update={"guide": None, "share": None}))
+            if not callable(getattr(inner, "guided", None)):
+                raise RecipeError("a guide needs a causal language model, and the base is none.")
+            return inner.guided(
+                guide_of(source.guide, self.features, self.folder), source.share or 0.0
+            )
         if source.table is not None:
             return Table(source.table)
         if source.poisson is not None:

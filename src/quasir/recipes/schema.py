@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from quasir import features
 from quasir.core.formatting import escaped, shown
 from quasir.errors import InputError
 from quasir.estimation.promise import BOUNDS
+from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
 from quasir.recipes.numbers import Count, Finite, Flag, Fraction, Positive, SeedNumber, Share
+from quasir.recipes.parts import Name, Part, check_beside
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
 
-Name = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[Positive, Field(ge=1e-3, le=1e3)]
 """Logits that are divided by less, or by more, no longer differ as numbers."""
 Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
@@ -41,14 +41,8 @@ OF_MODEL = (
 """The settings of a language model; they mean nothing to other distributions."""
 
 
-class Part(BaseModel):
-    """A part of a recipe; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    def given(self, names: tuple[str, ...]) -> list[str]:
-        """Return which of these fields are not None."""
-        return [name for name in names if getattr(self, name) is not None]
+KINDS = ("words", "contains", "regex", "pronouns", "length", "similarity", "language", "python")
+"""The kinds of features; a language is of whole texts."""
 
 
 class SimilaritySpec(Part):
@@ -68,6 +62,7 @@ class FeatureSpec(Part):
     pronouns: Literal["female", "male"] | None = None
     length: Literal["characters", "words", "tokens"] | None = None
     similarity: SimilaritySpec | None = None
+    language: LanguageSpec | None = None
     python: Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")] | None = None
     case: Flag | None = None
     boolean: Flag | None = None
@@ -81,14 +76,12 @@ class FeatureSpec(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> FeatureSpec:
-        kinds = self.given(
-            ("named", "words", "contains", "regex", "pronouns", "length", "similarity", "python")
-        )
+        kinds = self.given(("named", *KINDS))
         if len(kinds) != 1:
             raise ValueError(
                 f"a feature is of exactly one kind, but this has {' and '.join(kinds) or 'none'}: "
-                "give one of words, contains, regex, pronouns, length, similarity and python, or "
-                f"the name of a built-in one ({', '.join(features.NAMED)})"
+                f"give one of {', '.join(KINDS)}, or the name of a built-in one "
+                f"({', '.join(features.NAMED)})"
             )
         if self.named is not None and self.named not in features.NAMED:
             raise ValueError(
@@ -117,12 +110,7 @@ class FeatureSpec(Part):
     def _check_python(self) -> None:
         if self.python is None:
             return
-        path = PurePosixPath(self.python.rpartition(":")[0])
-        if path.is_absolute() or ".." in path.parts:
-            raise ValueError(
-                "a run keeps a copy of the code, so the file lies beside the recipe or in a folder "
-                "there: give its path from the recipe's folder, without '..'"
-            )
+        check_beside(self.python.rpartition(":")[0], "the code")
 
     def _check_declaration(self) -> None:
         declared = self.given(("boolean", "low", "high"))
@@ -172,6 +160,8 @@ class Source(Part):
     poisson: Rate | None = None
     round_trip: RoundTripSpec | None = None
     mixture: Annotated[list[Source], Field(min_length=1)] | None = None
+    guide: GuideSpec | None = None
+    share: Annotated[Finite, Field(ge=0, lt=1)] | None = None
     weight: Positive = 1.0
 
     @model_validator(mode="before")
@@ -191,6 +181,13 @@ class Source(Part):
                 f"table, poisson, round_trip and mixture. {', '.join(OF_MODEL[1:])} are settings "
                 "of a model and mean nothing elsewhere"
             )
+        if self.guide is not None and (kinds or self.source is not None):
+            raise ValueError(
+                "a guide goes with a causal model, the base or one that is named here, not with "
+                f"{(kinds or ['source'])[0]}"
+            )
+        if self.share is not None and self.guide is None:
+            raise ValueError("share is the base's share of a guided model: it needs a guide")
         if self.prompt is not None and self.source is not None:
             raise ValueError(
                 "a causal model has a prompt, an encoder-decoder has a source: give one of them"
@@ -215,7 +212,8 @@ class Source(Part):
     @property
     def is_base(self) -> bool:
         """Whether it leaves everything out but its weight in a mixture, and so is the base."""
-        return not self.of_model and not self.given(("table", "poisson", "round_trip", "mixture"))
+        others = ("table", "poisson", "round_trip", "mixture", "guide")
+        return not self.of_model and not self.given(others)
 
 
 def _check_weights(of: str, weights: Mapping[str, float]) -> None:
@@ -294,10 +292,10 @@ class Recipe(Part):
 
     about: str = ""
     base: Source
-    features: dict[Name, FeatureSpec] = {}
-    want: dict[str, Finite] = {}
+    features: dict[Name, FeatureSpec] = Field({})
+    want: dict[str, Finite] = Field({})
     coefficients: dict[str, Finite] = Field({}, alias="lambda")
-    fitted: dict[str, Finite] = {}
+    fitted: dict[str, Finite] = Field({})
     proposal: Source = Source()
     draws: Count = 20_000
     fit: Count = 20_000
