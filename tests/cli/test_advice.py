@@ -186,7 +186,7 @@ def test_the_report_of_a_bug():
 KNOWN = {
     "cli/ending.py": 1,
     "cli/watch.py": 1,
-    "cli/tune.py": 1,
+    "cli/tune.py": 2,
     "runs/on_disk.py": 1,
     "runs/outcome.py": 1,
     "store/advice.py": 1,

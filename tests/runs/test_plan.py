@@ -126,5 +126,5 @@ def test_a_damaged_pilot(tmp_path):
     store = Store.create(tmp_path / "run", seed=5, blocks_a_shard=2)
     draw_into(store, TARGET, PROPOSAL, 5000)
     store.path(1).write_bytes(b"PAR1")
-    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*--repair"):
+    with pytest.raises(qr.StoreError, match=r"truncated or edited: shard-00001\.parquet"):
         plan_run(store, {"tvd": 0.02}, se=1e-3)

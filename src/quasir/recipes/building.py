@@ -19,6 +19,7 @@ from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
+from quasir.guides.language_feature import LanguageFeature
 from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.models import Sources
 from quasir.recipes.paths import located
@@ -45,6 +46,9 @@ def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     recipe = located(recipe, folder)
     sources = Sources(recipe, named, folder)
     base, proposal = sources.base, sources.make(recipe.proposal)
+    for name, feature in named.items():
+        if isinstance(feature, LanguageFeature):
+            named[name] = feature.bound(base)  # it must know where the base's texts are cut
     return Built(base=base, proposal=proposal, features=named, models=sources.identities())
 
 

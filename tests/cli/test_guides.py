@@ -1,0 +1,136 @@
+"""Guides in recipes: languages as features, masks and boosts in proposals, `tune --guide`."""
+
+import json
+
+import pytest
+
+import quasir as qr
+from quasir import recipes
+from quasir.errors import RecipeError
+from tests.cli.helpers import advice_in, follow, quasir
+
+SHE = """\
+about: Texts about her.
+base: quasir/biographies
+features: {female: female, poet: {words: [poet]}}
+want: {female: 1}
+draws: 512
+max_tokens: 12
+choose: {tvd: 0.2, confidence: 0.95}
+samples: 5
+"""
+PLAIN = """\
+about: Texts of plain letters.
+base: quasir/biographies
+features: {plain: {language: {regex: "[A-Za-z ,.]*", complete: false}}}
+want: {plain: 1}
+proposal: {guide: {mask: plain}}
+draws: 600
+max_tokens: 8
+choose: {tvd: 0.05, confidence: 0.95}
+samples: 10
+"""
+
+
+def test_a_guide_is_fitted_into_the_run_which_keeps_it(tmp_path):
+    (tmp_path / "she.yaml").write_text(SHE)
+    run = tmp_path / "run"
+    out, err = quasir("tune", tmp_path / "she.yaml", "--guide", "--draws", 512, "--out", run)
+    assert "fitting the guide on 512 draws" in err
+    made = recipes.read_run(run)
+    assert made.proposal.guide.file == "guide.json"
+    assert 0 < made.proposal.share < 1
+    (command,) = advice_in(out)
+    follow(command)
+    draws = qr.Draws.load(run)
+    base = qr.draw(*parts(SHE, 512), 512, seed=0)
+    assert draws.features["female"].mean() > 2 * base.features["female"].mean()
+    assert draws.known.basis.startswith("No ratio exceeds")
+    assert draws.log_ratio.max() <= draws.log_ceiling + 1e-9
+    # The guide is part of the run.
+    guide = json.loads((run / "guide.json").read_text())
+    guide["fitted"][0][1] *= 1.5
+    (run / "guide.json").write_text(json.dumps(guide))
+    _, err = quasir("run", run, "--draws", 1024, code=1)
+    assert "other code" in err
+    _, err = quasir("tune", tmp_path / "she.yaml", "--guide", "--out", run, code=1)
+    assert "holds draws already" in err
+
+
+def parts(text, draws):
+    """Return target and proposal of a recipe, its proposal being the base."""
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    return base * qr.features.female, base
+
+
+def test_a_masked_proposal_is_promised_and_exact_at_its_ceiling(tmp_path):
+    (tmp_path / "plain.yaml").write_text(PLAIN)
+    run = tmp_path / "run"
+    out, _ = quasir("run", tmp_path / "plain.yaml", "--out", run)
+    assert "promised, 0.95      TVD at most 0.0" in out
+    draws = qr.Draws.load(run)
+    assert draws.log_ceiling < 0  # G_1, the mass that the first mask leaves
+    assert draws.features["plain"].all()
+    assert draws.log_ratio.max() <= draws.log_ceiling + 1e-9
+    texts = [json.loads(line)["text"] for line in (run / "samples.jsonl").read_text().splitlines()]
+    assert all(
+        set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz ,.")
+        for text in texts
+    )
+    # More draws, by two workers, go on with the same law.
+    quasir("draw", run, "--draws", 1300, "--workers", 2)
+    more = qr.Draws.load(run)
+    assert len(more) == 1300
+    assert (more.log_q[:600] == draws.log_q).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mask: plain", "mask: other", "no feature of this recipe is a language"),
+        ("{mask: plain}", "{}", "is a file, or has a mask"),
+        ("{mask: plain}", "{mask: plain, file: a.json}", "is a file, or has a mask"),
+        ("{mask: plain}", "{file: ../a.json}", "without '..'"),
+        ("{mask: plain}", "{file: a.json}", "there is no file"),
+        ("{mask: plain}", "{boost: {poet: 0}}", "line 5"),
+        ("guide: {mask: plain}", "share: 0.5", "needs a guide"),
+        ("guide: {mask: plain}", "guide: {mask: plain}, share: 1", "line 5"),
+        ("guide: {mask: plain}", "guide: {mask: plain}, table: {a: 1}", "goes with a causal model"),
+        ("regex: ", "json_schema: {type: nonsense}, regex: ", "exactly one kind"),
+        ('regex: "[A-Za-z ,.]*"', "json_schema: {type: nonsense}", "line 3"),
+        ('regex: "[A-Za-z ,.]*"', 'regex: "(a"', "line 3"),
+        ('regex: "[A-Za-z ,.]*"', "choice: []", "line 3"),
+        (
+            "base: quasir/biographies",
+            "base: {table: {a: 1}}",
+            "guide needs a causal language model",
+        ),
+    ],
+)
+def test_mistakes_are_errors_in_words(tmp_path, old, new, said):
+    assert old in PLAIN
+    (tmp_path / "r.yaml").write_text(PLAIN.replace(old, new))
+    _, err = quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "run", code=2)
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_what_cannot_be_boosted(tmp_path):
+    for old, new, said in [
+        ("want: {female: 1}", "lambda: {long: 0.1}", "nothing to boost"),
+        ("base: quasir/biographies", "base: {poisson: 3}", "language model"),
+    ]:
+        text = SHE.replace(old, new).replace(
+            "female: female,", "long: {length: words}, female: female,"
+        )
+        (tmp_path / "r.yaml").write_text(text)
+        _, err = quasir("tune", tmp_path / "r.yaml", "--guide", "--out", tmp_path / "run", code=2)
+        assert said in err
+
+
+def test_a_recipe_is_written_as_it_was_read():
+    text = PLAIN.replace("{mask: plain}}", "{mask: [plain], boost: {poet: 20.0}}, share: 0.1}")
+    recipe = recipes.parse(text, "r.yaml")
+    assert recipes.parse(recipes.dump(recipe), "again") == recipe
+    with pytest.raises(RecipeError, match="did you mean boost"):
+        recipes.parse(PLAIN.replace("mask:", "bost:"), "r.yaml")
