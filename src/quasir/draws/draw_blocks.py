@@ -26,9 +26,10 @@ WORTH_A_REPORT = 1.0
 """Target number of seconds between progress reports."""
 
 CUT_SUPPORT = (
-    "The proposal gives some items probability 0 (top-k or top-p): if the target has mass "
-    "there, TVD cannot fall below that mass, KL is infinite, and the draws cannot reveal it. Mix "
-    "in a proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+    "The proposal gives some items probability 0 (top-k, top-p or a guide): if the target has "
+    "mass there, TVD cannot fall below that mass, KL is infinite, and the draws cannot reveal it. "
+    "Mix in a proposal without a cut (Mixture), or read every estimate as on the proposal's "
+    "support."
 )
 """The doubt on a proposal whose `truncates` is true."""
 
