@@ -139,9 +139,7 @@ def _bounds(machine: BoostMachine) -> list[tuple[float | None, float | None]]:
 
     A token that few draws have must not be made rarer: no draw would then show what is lost.
     """
-    most = math.log(LARGEST)
-    kinds = [name.split(" ", 2)[1] for name in machine.names]
-    return [(0.0 if kind == "rare" else math.log(LEAST), most) for kind in kinds]
+    return [(0.0 if rare else math.log(LEAST), math.log(LARGEST)) for rare in machine.rare]
 
 
 def _counts(machine: BoostMachine) -> Array:
