@@ -281,7 +281,7 @@ CALLS = {
     "Curve.at tvd": (CURVE.at, {"tvd": 0.5}),
     "Curve.at kl": (CURVE.at, {"kl": 0.5}),
     "Certificate.estimate": (CURVE.at(beta=1).estimate, {"name": "tvd"}),
-    "Curve": (qr.Curve, {"evaluator": CURVE._evaluator, "log_betas": np.zeros(1)}),
+    "Curve": (qr.Curve, {"evaluator": CURVE.evaluator, "log_betas": np.zeros(1)}),
     "Estimate": (
         used(qr.Estimate, lambda e: (repr(e), str(e))),
         {"value": 1.0, "se": 0.1, "low": 0.8, "high": 1.2},

@@ -5,6 +5,7 @@ with its reason, in `tools/mutants-equivalent.txt`. Of the others at least 90 % 
 The source and the tests are copied, so the working tree is never changed.
 
     python tools/mutants.py --sample 150 --seed 17     a random sample; known results are kept
+    python tools/mutants.py --again                    its survivors, after new tests
 """
 
 from __future__ import annotations
@@ -33,15 +34,23 @@ import scipy.stats  # noqa: F401
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "tools" / "mutants-equivalent.txt"
 RESULTS, ENOUGH = ROOT / "build" / "mutants.json", 0.9
+NO_RESULT = max(pytest.ExitCode) + 1
+"""The exit code of a child that did not come to its tests."""
 LIMITS: dict[str, float] = {}
 """Seconds of processor time for each set of tests."""
 
 NO_SHRINKING = """
-from hypothesis import Phase
-settings.register_profile("unshrunk", settings.default, phases=(Phase.explicit, Phase.generate))
+from hypothesis import HealthCheck, Phase
+settings.register_profile(
+    "unshrunk",
+    settings.default,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[*HealthCheck],
+)
 settings.load_profile("unshrunk")
 """
-"""Added to the copy of tests/conftest.py: that an example fails is enough."""
+"""Added to the copy of tests/conftest.py: that an example fails is enough, and that it is slow says
+nothing, since other processes may use the processor."""
 
 BINNED = "estimation/test_mutants_sums estimation/test_streaming certificates draws/test_ceiling"
 TAIL = "estimation/test_tail estimation/test_mutants_intervals estimation/test_mutants_sums "
@@ -165,12 +174,27 @@ def all_mutants(only: str) -> list[Mutant]:
 
 
 def run(tree: Path, names: str, file: str, limit: float) -> str:
-    """Run the tests of a file in the copied tree, with a limit in seconds of processor time."""
+    """Run the tests of a file in the copied tree; once more if another process disturbed them."""
+    result = run_once(tree, names, file, limit)
+    if result.startswith("it "):
+        result = run_once(tree, names, file, limit)
+    if result.startswith("it "):
+        sys.exit(f"no test decided about {file}: twice {result}. This result is not kept.")
+    return result
+
+
+def run_once(tree: Path, names: str, file: str, limit: float) -> str:
+    """Return "survived", "killed" or "timeout", or "it ..." where the tests did not decide.
+
+    `limit` is in seconds of processor time. There is no hard limit, since that would end the tests
+    by SIGKILL, as another process might: tests that ignore SIGXCPU run on until the alarm.
+    """
     tests = [f"tests/{name}{'.py' * name.count('/')}" for name in names.split()]
     pid = os.fork()  # a child starts with the large libraries imported, but not quasir
     if pid == 0:
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 5))
+            hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), hard))
             signal.alarm(math.ceil(20 * limit))  # for one that waits; others may use the processor
             os.setsid()  # a test that ends its own group of processes must not end this one
             os.dup2(os.dup2(os.open(os.devnull, os.O_WRONLY), 1), 2)
@@ -179,9 +203,18 @@ def run(tree: Path, names: str, file: str, limit: float) -> str:
             quick = [*"-x -q -p no:cacheprovider -m".split(), "not slow"]
             os._exit(pytest.main([*quick, file, *tests]))
         finally:
-            os._exit(1)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return "survived" if code == 0 else "killed" if code > 0 else "timeout"
+            os._exit(NO_RESULT)
+    frozen = False
+    while os.WIFSTOPPED(status := os.waitpid(pid, os.WUNTRACED)[1]):
+        frozen = True
+    code = os.waitstatus_to_exitcode(status)
+    if frozen:
+        return "it was frozen by another process"
+    if code in (-signal.SIGXCPU, -signal.SIGALRM):
+        return "timeout"
+    if code < 0 or code >= NO_RESULT:
+        return f"it ended by {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+    return "killed" if code else "survived"
 
 
 def test_mutants(mutants: list[Mutant], known: dict[str, str]) -> None:
@@ -220,17 +253,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--file", default="", help="only files whose path contains this")
     parser.add_argument("--list", action="store_true", help="show them, and run none")
-    parser.add_argument("--again", action="store_true", help="run earlier survivors again")
+    parser.add_argument(
+        "--again", action="store_true", help="those with results; run the survivors again"
+    )
     options = parser.parse_args()
     mutants = all_mutants(options.file)
     same = {part.strip().partition("\n= ")[0] for part in EQUIVALENT.read_text().split("\n\n")}
-    if options.sample:
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if options.again:  # a sample would be another one where a line has changed
+        mutants = [mutant for mutant in mutants if mutant.key in known]
+    elif options.sample:
         random.Random(options.seed).shuffle(mutants)
         mutants = mutants[: options.sample]
     if options.list:
         print(*mutants, sep="\n")
         return 0
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     finished = {key for key in known if not (options.again and known[key] == "survived")} | same
     test_mutants([m for m in mutants if m.key not in finished], known)
     for name in (*sorted({m.file.split("/")[2] for m in mutants}), ""):

@@ -39,6 +39,7 @@ from quasir.errors import (
     WorkFailedError,
 )
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.promise import Promise, Promises
 from quasir.estimation.quantities import Moment
 from quasir.features import Feature
 from quasir.proposals import Mixture, Table, from_scipy
@@ -104,6 +105,8 @@ __all__ = [
     "Mixture",
     "Moment",
     "Product",
+    "Promise",
+    "Promises",
     "Proposal",
     "QuasirError",
     "QuasirWarning",

@@ -123,3 +123,19 @@ def test_the_advice_asks_for_twice_the_draws_at_least():
     heavy = fit_tail(ratios_of(2.0 * np.random.default_rng(1).standard_exponential(5000)))
     assert heavy.k >= 1
     assert what_it_takes("tvd_bound", 0.1, heavy, 0.0) is None
+
+
+@pytest.mark.parametrize("name", ["one", "powers", "ties"])
+def test_no_advice_where_no_tail_is_fitted(name):
+    tail = fit_tail(ratios_of(SPACES[name]))
+    assert not tail.fitted
+    assert what_it_takes("tvd_bound", 0.1, tail, 0.0) is None
+
+
+@pytest.mark.parametrize("cut", [2.0, 2.5])
+def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(cut):
+    tail = fit_tail(ratios_of(np.minimum(TAIL_DRAWS, cut)))
+    assert 10 / tail.above(tail.log_max).share < 2 * 5000
+    text = what_it_takes("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
+    assert text is not None
+    assert "about 1.0e+04 draws would show it" in text

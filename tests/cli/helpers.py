@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -75,3 +77,17 @@ def inside(*arguments):
     finally:
         warnings.showwarning = shown
     raise AssertionError("the command did not end with an exit code")
+
+
+def advice_in(text):
+    """Return the commands in a text: in backticks, or after "more: "."""
+    text = " ".join(text.split())
+    return re.findall(r"`(quasir [^`]+)`", text) + re.findall(r"more: (quasir .*)$", text)
+
+
+def follow(command):
+    """Run a command as a shell would read it, and see that it works."""
+    _, *words = shlex.split(command)
+    code, out, err = inside(*words)
+    assert code == 0, f"{command}\n{err}"
+    return out, err

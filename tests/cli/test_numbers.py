@@ -45,7 +45,7 @@ WRONG = [
     ("watch --every 1e-9", "--every"),
     ("watch --every nan", "--every"),
     ("watch --every 1e300", "--every"),
-    ("watch --once --until tvd_se=0", "no precision"),
+    ("watch --once --until tvd_se=0", "nothing to stop at"),
     ("watch --once --until nothing_se=1", "no estimate 'nothing'"),
     (f"draw --draws {10**30}", "--draws"),
     ("draw --draws 10**30", "--draws"),

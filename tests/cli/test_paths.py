@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 import quasir as qr
+from quasir import recipes
+from quasir.compare.compare_recipe import compare_recipe
 from quasir.core import files
+from quasir.recipes import Recipe
+from quasir.recipes.paths import located
 from quasir.runs.pipeline import begin
+from quasir.runs.tune_recipe import tune_recipe
+from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
 
 NOT_ROOT = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
@@ -47,6 +53,52 @@ def test_a_name_that_no_folder_has(recipe, tmp_path, name):
     assert len(err) < 600
     with pytest.raises(qr.InputError, match="cannot be the folder"):
         qr.run(str(recipe), out=tmp_path / name, progress=False)
+
+
+NAMES = ["a" * 5000, "a" * 300, "b/" * 3000, "c\0d", "\ud800"]
+IN_PYTHON = {
+    "find": recipes.find,
+    "read": lambda name: recipes.read(Path(name)),
+    "run": lambda name: qr.run(name, progress=False),
+    "run, out": lambda name: qr.run(TINY, out=name, progress=False),
+    "open_run": qr.open_run,
+    "tradeoff": qr.tradeoff,
+    "tradeoff, stream": lambda name: qr.tradeoff(name, stream=True),
+    "load": qr.Draws.load,
+    "save": lambda name: qr.Draws.from_arrays([0.0], [-1.0]).save(name),
+    "open": Store.open,
+    "create": lambda name: Store.create(name, 0),
+    "compare": lambda name: compare_recipe(name, ["qrs"], [0.1]),
+    "compare, out": lambda name: compare_recipe("poissons", ["qrs"], [0.1], out=Path(name)),
+    "tune": lambda name: tune_recipe(name, Path("tuned")),
+    "tune, out": lambda name: tune_recipe("scientists", Path(name)),
+}
+TINY = {"base": {"table": {"a": 1}}, "draws": 10, "choose": {"beta": 1}, "samples": 1}
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize("call", IN_PYTHON)
+def test_a_name_that_no_file_has_in_python(tmp_path, monkeypatch, call, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(qr.QuasirError) as caught:
+        IN_PYTHON[call](name)
+    assert len(str(caught.value)) < 600
+    assert not [path for path in tmp_path.rglob("*") if path.name not in ("tuned", ".lock")]
+
+
+@pytest.mark.parametrize("name", NAMES[:4], ids=range(4))
+def test_a_model_of_a_long_name_is_no_folder(name):
+    assert located(Recipe(base=name), Path("here")).base.model == name
+
+
+def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    for look in (qr.open_run, qr.Draws.load, qr.run):
+        with pytest.raises(qr.InputError, match=r"run/\S+ cannot be read: Permission denied"):
+            look(tmp_path / "run")
 
 
 def test_a_folder_that_cannot_be_made(recipe, tmp_path, monkeypatch):
@@ -168,7 +220,7 @@ def test_what_must_write_says_that_it_cannot(read_only):
     for command in (["report"], ["run"], ["draw"], ["sample", "-n", "100000"], ["compare"]):
         code, _, err = look(command[0], run, *command[1:])
         assert code == 1, err
-        assert "Permission denied" in err
+        assert "could not be written: Permission denied" in err
         assert "Traceback" not in err
     code, _, err = look("run", "poissons", "--out", run / "new" / "run")
     assert code == 1

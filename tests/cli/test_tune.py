@@ -7,7 +7,7 @@ import torch
 
 import quasir as qr
 from quasir import recipes
-from tests.cli.helpers import POISSONS, quasir
+from tests.cli.helpers import POISSONS, advice_in, follow, quasir
 from tests.text.tiny import gpt2, tokenizer
 
 RECIPE = """\
@@ -70,12 +70,15 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
 
 
 def test_an_adapter_is_put_on_the_base(folder, tmp_path):
-    options = ("--out", tmp_path / "run", "--steps", 2, "--draws", 1024, "--lora", 2)
-    quasir("tune", folder / "rare.yaml", *options)
-    tuned, _ = recipes.read(tmp_path / "run" / "recipe.yaml").proposal.mixture
+    run = tmp_path / "my run"
+    options = ("--out", run, "--steps", 2, "--draws", 1024, "--lora", 2)
+    out, _ = quasir("tune", folder / "rare.yaml", *options)
+    tuned, _ = recipes.read(run / "recipe.yaml").proposal.mixture
     assert (tuned.model, tuned.adapter) == (str(folder / "tiny"), "proposal")
-    quasir("draw", tmp_path / "run", "--draws", 100)
-    assert len(qr.Draws.load(tmp_path / "run")) == 100
+    (command,) = advice_in(out)
+    assert command == f"quasir run '{run}'"
+    follow(command)
+    assert len(qr.Draws.load(run)) == 4096
 
 
 def test_only_a_language_model_is_tuned(tmp_path):

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from quasir.cli.watch import as_text, reached
-from quasir.runs.watcher import Precision, Watcher
+from quasir.runs.until import until
+from quasir.runs.watcher import Watcher
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, stop_asked
 from tests.cli.helpers import LETTERS, POISSONS, files, quasir, start
@@ -31,11 +32,11 @@ def test_the_command_looks_once(tmp_path):
     assert files(tmp_path) == before
     glance = Watcher(tmp_path / "run").look()
     assert as_text(glance).startswith(str(tmp_path))
-    assert reached(glance, [Precision.parse("ess=5")]) is not None
-    assert reached(glance, [Precision.parse("ess=5"), Precision.parse("ess=1e9")]) is None
+    assert reached(glance, [until("ess=5")]) is not None
+    assert reached(glance, [until("ess=5"), until("ess=1e9")]) is None
     assert reached(glance, []) is None
     _, err = quasir("watch", tmp_path / "run", "--until", "nonsense", code=2)
-    assert "no precision" in err
+    assert "nothing to stop at" in err
 
 
 def test_a_run_is_stopped_when_it_is_known_well_enough(tmp_path):

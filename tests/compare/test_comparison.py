@@ -268,7 +268,7 @@ def test_a_budget_of_steps_gives_at_least_a_sample(walk_steps, n):
 def test_what_is_certain_is_said_to_be():
     """Half of the proposal is the base, and the target is at most three times that."""
     base, other = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
-    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b"), np.log(3))
+    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b", boolean=True), np.log(3))
     pool = qr.draw(target, qr.Mixture([base, other]), 20_000, seed=0)
     found = compare(pool, ["qrs"], [0.5, 0.05], n=150, runs=5)
     row = row_of(found, "qrs", 0.05)

@@ -177,3 +177,21 @@ def test_a_moment_must_lie_inside_the_range_of_the_draws(column, wish, says):
     assert "not" in says or "2 of 9 draws" in str(error.value)
     for inside in (1e-6, 0.5, 1 - 1e-6):
         must_be_inside(feature, inside, np.array([0.0, 1.0]), boolean, 9)
+
+
+@pytest.mark.parametrize("wish", [1.0, 0.0, 0.7])
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_the_effective_number_of_draws(wish, scale):
+    """(sum w)^2 / sum w^2, with w = a(x)/q(x) e^(lambda phi(x)) where the wish is met."""
+    rng = np.random.default_rng(2)
+    fires = rng.random(400) < 0.4
+    log_base, log_q = np.log(scale * rng.random(400)), np.log(0.5 + rng.random(400))
+    phi = qr.Feature("phi", lambda x: x == "a")
+    draws = qr.Draws.from_arrays(
+        log_base, log_q, items=np.where(fires, "a", "b"), log_base=log_base, features={"phi": fires}
+    )
+    target = qr.constrain(qr.Table({"a": 0.5, "b": 0.5}), {phi: wish}, draws=draws)
+    w = np.exp(log_base - log_q + target.coefficients.get("phi", 0.0) * fires)
+    if wish in (0.0, 1.0):
+        w = w[fires == bool(wish)]
+    assert target.ess == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-9)

@@ -98,3 +98,10 @@ def test_a_seed_from_a_generator_has_128_of_its_bits():
     expected = int.from_bytes(np.random.default_rng(4).bytes(16), "little")
     assert root_seed(np.random.default_rng(4)) == expected
     assert root_seed(None) != root_seed(None)
+
+
+def test_the_first_place_is_the_default():
+    assert derived_seed(5, Purpose.FIT) == derived_seed(5, Purpose.FIT, 0, 0)
+    assert derived_seed(5, Purpose.FIT, 3) == derived_seed(5, Purpose.FIT, 3, 0)
+    assert stream(5, Purpose.WALK).random() == stream(5, Purpose.WALK, 0, 0).random()
+    assert stream(5, Purpose.WALK, 3).random() == stream(5, Purpose.WALK, 3, 0).random()

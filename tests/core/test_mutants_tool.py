@@ -1,6 +1,7 @@
 """The tool that changes the source finds what it should change, and nothing else."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -68,3 +69,72 @@ def test_every_equivalent_mutant_has_a_reason(mutants):
         assert after.startswith("+ ")
         assert reason
         assert reason[0].startswith("= ")
+
+
+ENDS = {
+    "pass": "survived",
+    "assert False": "killed",
+    "while True: pass": "timeout",
+    "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n    while True: pass": "timeout",
+    "time.sleep(60)": "timeout",
+}
+"""What a test does, and how that counts."""
+
+OUTSIDE = {
+    "os.kill(os.getpid(), signal.SIGKILL)": "SIGKILL",
+    "os.kill(os.getpid(), signal.SIGTERM)": "SIGTERM",
+    "os._exit(70)": "exit code 70",
+}
+"""What looks like the hand of another process, and how it is called."""
+
+
+def tree_with(folder, body, limit=60):
+    """Return a folder with one test, which runs `body`."""
+    (folder / "src").mkdir()
+    (folder / "src" / "empty.py").touch()
+    (folder / "tests" / "one").mkdir(parents=True)
+    text = f"import os, signal, time\nfrom pathlib import Path\n\n\ndef test_it():\n    {body}\n"
+    (folder / "tests" / "one" / "test_it.py").write_text(text)
+    return folder, "one", "src/empty.py", limit
+
+
+@pytest.mark.parametrize("body", ENDS)
+def test_how_the_tests_end_is_the_result(mutants, tmp_path, body):
+    limit = 0.1 if ENDS[body] == "timeout" else 60
+    assert mutants.run(*tree_with(tmp_path, body, limit)) == ENDS[body]
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+def test_an_end_from_outside_is_no_result(mutants, tmp_path, body):
+    with pytest.raises(SystemExit, match=f"twice it ended by {OUTSIDE[body]}"):
+        mutants.run(*tree_with(tmp_path, body))
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+@pytest.mark.parametrize(("then", "result"), [("pass", "survived"), ("assert False", "killed")])
+def test_after_one_end_from_outside_the_tests_run_again(mutants, tmp_path, body, then, result):
+    first = f"seen = Path({str(tmp_path / 'seen')!r})\n    if not seen.exists():\n        "
+    again = f"{first}seen.touch()\n        {body}\n    {then}"
+    assert mutants.run(*tree_with(tmp_path, again)) == result
+
+
+def test_what_was_frozen_is_no_result(mutants, tmp_path):
+    body = "if not os.fork():\n        time.sleep(0.2)\n"
+    body += "        os.kill(os.getppid(), signal.SIGCONT)\n        os._exit(0)\n"
+    body += "    os.kill(os.getpid(), signal.SIGSTOP)"
+    with pytest.raises(SystemExit, match="twice it was frozen by another process"):
+        mutants.run(*tree_with(tmp_path, body))
+
+
+def test_survivors_are_run_again_and_no_others(mutants, tmp_path, monkeypatch, capsys):
+    found = mutants.all_mutants("core/streams")
+    kinds = ["survived", "killed", "timeout"]
+    known = {found[i].key: kind for i, kind in enumerate(kinds)}
+    monkeypatch.setattr(mutants, "RESULTS", tmp_path / "mutants.json")
+    mutants.RESULTS.write_text(json.dumps(known))
+    ran = []
+    monkeypatch.setattr(mutants, "test_mutants", lambda some, _: ran.extend(some))
+    monkeypatch.setattr(sys, "argv", ["mutants.py", "--again"])
+    assert mutants.main() == 1  # one of three is alive
+    assert [mutant.key for mutant in ran] == [found[0].key]
+    assert "3 mutants,    0 equivalent,    1 alive,  66.7%" in capsys.readouterr().out

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.core.streams import BLOCK
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.draws.draw_blocks import AT_ONCE, draw_pieces
 
 TARGET = qr.Table({"a": 0.4, "b": 0.3, "c": 0.3})
 PROPOSAL = qr.Table({"a": 0.2, "b": 0.3, "c": 0.4, "d": 0.1})
@@ -77,7 +78,7 @@ def test_a_base_must_be_finite_where_p_is_positive_only():
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_draws_of_a_mixture_with_the_base_know_log_a(share):
     base, other = qr.Table({"a": 0.9, "b": 0.1}), qr.Table({"a": 0.2, "b": 0.8})
-    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b"), np.log(4.0))
+    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b", boolean=True), np.log(4.0))
     proposal = base if share == 1 else qr.Mixture([other, base], [1 - share, share])
     draws = qr.draw(target, proposal, 3000, seed=1)
     np.testing.assert_allclose(draws.log_base, base.log_prob(list(draws.items)), rtol=1e-12)
@@ -98,3 +99,30 @@ def test_joined_draws_are_their_parts():
     possible = int((draws.log_p > -np.inf).sum())
     assert 0 < possible < 50
     assert f"50 draws, {possible} with P(x) > 0, seed 1" in repr(draws)
+
+
+@pytest.mark.parametrize("blocks", [2, 32, 63, 100])
+def test_an_engine_has_a_task_for_each_of_many_workers(blocks):
+    engine = Backwards()
+    qr.draw(TARGET, PROPOSAL, blocks * BLOCK, seed=4, engine=engine)
+    assert len(engine.tasks) >= min(blocks, 32)
+
+
+def test_pieces_grow_to_a_largest_size(monkeypatch):
+    monkeypatch.setattr("quasir.draws.draw_blocks.time.perf_counter", lambda: 0.0)  # all are quick
+    pieces = [*draw_pieces(TARGET, PROPOSAL, DrawStreams(4), 0, 400 * BLOCK)]
+    sizes = [len(piece) // BLOCK for piece in pieces]
+    assert sum(sizes) == 400
+    assert sizes[0] < sizes[1] < max(sizes) == AT_ONCE
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_draws_with_other_columns_are_not_joined(place):
+    plain = qr.Draws.from_arrays([0.0], [0.0])
+    parts = [plain, plain, plain]
+    for more in ({"features": {"f": [1.0]}}, {"items": ["a"]}):
+        parts[place] = qr.Draws.from_arrays([0.0], [0.0], **more)
+        with pytest.raises(qr.InputError, match="must have the same columns"):
+            qr.Draws.concatenate(parts)
+        with pytest.raises(qr.InputError, match="must have the same columns"):
+            qr.Draws.concatenate([parts[place], plain])

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.engines import Ray
+from quasir.engines import Local, Ray
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
-from tests.cli.helpers import quasir, start
+from tests.cli.helpers import inside, quasir, start
 from tests.engines.faulty import Faulty
 from tests.engines.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
 from tests.store.test_store import same
@@ -175,6 +175,23 @@ def test_a_driver_that_is_killed_goes_on(cluster, tmp_path):
 
 
 @pytest.mark.slow
+def test_stdout_is_data_when_a_machine_is_lost(cluster, tmp_path):
+    (tmp_path / "slow.py").write_text(CODE)
+    (tmp_path / "r.yaml").write_text(SLOW.replace("5000000", "2000000"))
+    node = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    run = tmp_path / "run"
+    command = ("draw", tmp_path / "r.yaml", "--out", run, "--allow-code", "--engine", "ray")
+    process = start(*command, "--address", cluster.address, "--workers", 4, "--json")
+    wait_until(lambda: shards_in(run) >= 1, process)
+    cluster.remove_node(node, allow_graceful=False)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert json.loads(out)["draws"] == 2_000_000
+    assert "Raylet is terminated" in err  # Ray prints it on stdout
+    cluster.wait_for_nodes(timeout=120)
+
+
+@pytest.mark.slow
 def test_a_cluster_of_its_own(whole, tmp_path):
     """Without an address one is started for the call, on this machine alone."""
     import ray
@@ -191,6 +208,25 @@ def test_no_cluster_answers(tmp_path):
     store = create(tmp_path / "run")
     with pytest.raises(qr.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
         draw_into(store, TARGET, PROPOSAL, 10, engine=Ray("127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_what_ray_prints_is_no_data(tmp_path, monkeypatch, options):
+    """Ray prints on the driver's stdout that a machine was lost."""
+
+    class Printing(Local):
+        def map(self, *arguments):
+            print("(raylet) The node was marked dead")
+            yield from super().map(*arguments)
+
+    monkeypatch.setattr("quasir.cli.draw.Ray", lambda *_, **__: Printing(1))
+    run = tmp_path / "run"
+    command = ("draw", "poissons", "--draws", 2000, "--out", run, "--engine", "ray", *options)
+    code, out, err = inside(*command)
+    assert code == 0, err
+    assert "marked dead" in err
+    assert "marked dead" not in out
+    assert not options or json.loads(out)["drawn"] == 2000
 
 
 def test_options_that_do_not_go_together(tmp_path):

@@ -1,13 +1,14 @@
 """Wealth, its lower bound from bins, and every bound by brute force."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from quasir.estimation.betting import FRACTIONS, LOG_SHARES, least_shown, log_wealth
+from quasir.estimation.betting import CLOSE, FRACTIONS, LOG_SHARES, least_shown, log_wealth
 from quasir.estimation.bins import Bins
-from quasir.estimation.spread import Spread
+from quasir.estimation.spread import FINE_BINS, Spread
 from quasir.estimation.two_sided import (
     acceptance_rate_at_least,
     acceptance_rate_at_most,
@@ -16,7 +17,14 @@ from quasir.estimation.two_sided import (
     moment_at_most,
     tvd_at_least,
 )
-from quasir.estimation.upper_bounds import Bet, kl_at_most, lost_at_most, shown, tvd_at_most
+from quasir.estimation.upper_bounds import (
+    Bet,
+    _most_kl,
+    kl_at_most,
+    lost_at_most,
+    shown,
+    tvd_at_most,
+)
 
 ALPHA = 0.05
 CEILING = math.log(30.0)
@@ -335,3 +343,37 @@ def test_with_z_known_the_bound_is_that_of_the_draws():
     exact = bisected(holds, 0.0, 1.0)
     found = tvd_at_most(spread, np.array([math.log(beta)]), alpha=ALPHA, log_z=math.log(z))[0]
     assert exact - 1e-9 <= found <= exact * 1.004
+
+
+@pytest.mark.parametrize("rise", [1e-9, 1e-6, 1e-4, 9.99e-4, 1e-3, 1.001e-3, 0.5, 30.0])
+def test_the_most_that_kl_can_be_has_all_its_digits(rise):
+    """It is rise - 1 + e^-rise, here as the whole series in fractions."""
+    x, term, exact = Fraction(rise), Fraction(1), Fraction(0)
+    for k in range(1, 150):
+        term *= -x / k
+        exact += term if k > 1 else 0
+    assert _most_kl(np.array(rise)) == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("ones", [20_000, 100_000, 198_000])
+def test_the_bound_of_a_share_is_as_near_to_it_as_it_can_be(ones):
+    """All ratios are 1, and the wealth is that of two kinds of draws."""
+    n = 200_000
+    flag = np.arange(n) < ones
+    spread = Spread.of_sorted(n, np.zeros(n), features={"flag": flag}, bounds={"flag": (0.0, 1.0)})
+    most = moment_at_most(spread, "flag", np.zeros(1), alpha=ALPHA)[0]
+
+    def holds(share):
+        bets, weights = np.array([[1.0, -share / (1 - share)]]), np.array([[ones, n - ones]])
+        return log_wealth(bets, weights)[0] >= -math.log(ALPHA)
+
+    least = bisected(holds, ones / n, 1.0)
+    assert least - 1e-12 <= most <= least + 2 * CLOSE * (least - ones / n)
+
+
+@pytest.mark.parametrize("span", [0.004, 0.3, 1.0, 7.0, 300.0])
+def test_bins_of_draws_in_memory_are_as_fine_as_their_number_allows(span):
+    spread = Spread.of_sorted(20_000, np.linspace(-span, 0.0, 20_000))
+    width = float((spread.log_high - spread.log_low).max())
+    assert span / FINE_BINS * (1 - 1e-9) <= width <= 2 * span / FINE_BINS
+    assert FINE_BINS / 2 <= len(spread.log_high) <= FINE_BINS + 1

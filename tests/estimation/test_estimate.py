@@ -46,7 +46,10 @@ def test_it_does_not_compare_with_what_is_no_number(other):
 
 def test_equality_is_of_all_four_numbers():
     assert qr.Estimate(0.0512, 0.001, 0.049, 0.053) == TVD
-    assert qr.Estimate(0.0512, 0.002, 0.049, 0.053) != TVD
+    for i in range(4):
+        numbers = [0.0512, 0.001, 0.049, 0.053]
+        numbers[i] *= 1.01
+        assert qr.Estimate(*numbers) != TVD
     assert TVD != 0.0512
     assert ALONG[:2] == ALONG[:2]
     assert ALONG[:1] != ALONG[:2]

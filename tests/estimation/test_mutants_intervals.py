@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
+from quasir.draws.known import Known
 from quasir.estimation.no_hits import no_hits
 from quasir.estimation.sorted_ratios import SortedRatios
 from quasir.estimation.tail import fit_tail
@@ -26,7 +27,7 @@ def curve_of(log_w, log_betas, shift=0.0, log_ceiling=math.inf):
     rng = np.random.default_rng(5)
     features = {"flag": rng.random(len(log_w)) < 0.3, "size": rng.normal(50, 10, len(log_w))}
     draws = qr.Draws.from_arrays(log_w + shift, np.zeros(len(log_w)), features=features)
-    draws = replace(draws, log_ceiling=log_ceiling + shift)
+    draws = replace(draws, known=Known(log_ceiling=log_ceiling + shift))
     return qr.tradeoff(draws, log_betas=np.asarray(log_betas) + shift)
 
 

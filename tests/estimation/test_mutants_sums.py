@@ -193,3 +193,16 @@ def test_a_boolean_mean_of_equal_ratios_has_wilsons_interval(share):
     assert moment.value == pytest.approx(share, abs=1e-12)
     assert moment.low == pytest.approx(low[0], rel=1e-9, abs=1e-15)
     assert moment.high == pytest.approx(high[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("often", [[1, 1, 400], [400, 1, 1], [1, 400, 1], [200, 200, 200]])
+def test_the_largest_ratios_are_counted_from_the_top(often):
+    """A summary keeps the largest ratios, until they are enough draws."""
+    log_w = np.repeat([0.0, 1.0, 2.0], often)
+    keep = kept(len(log_w))
+    summary = Summary.of(log_w, np.zeros(len(log_w)))
+    above = [sum(often[i + 1 :]) for i in range(3)]
+    there = [i for i in range(3) if above[i] < keep]
+    assert summary.log_w.tolist() == [float(i) for i in there]
+    assert summary.often.tolist() == [often[i] for i in there]
+    assert summary.whole_above == (-math.inf if len(there) == 3 else float(there[0]))

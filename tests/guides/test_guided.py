@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.ceiling import log_ceiling
+from quasir.draws.ceiling import known_of
 from tests.guides.small import all_ids, drawn_ids, model, next_law, texts_of
 from tests.statistical.goodness import fits
+
+ENDS = qr.Feature("ends", lambda x: x.text.endswith("b"), boolean=True)
 
 
 def setting(pattern=r"a(b|ab)*", **options):
@@ -50,7 +52,7 @@ def most(target, q):
 def test_the_ceiling_of_a_mask(share):
     lm, guide, target = setting()
     q = lm.guided(guide, share)
-    ceiling = log_ceiling(target, q, {target.features[0].name: np.array([True])})
+    ceiling = known_of(target, q).log_ceiling
     assert most(target, q) <= ceiling + 1e-9
     # G_1 by hand: the mass of the tokens "a" and "ab".
     g = float(next_law(lm, ())[[1, 3]].sum())
@@ -61,13 +63,13 @@ def test_the_ceiling_of_a_mask(share):
 def test_the_ceiling_of_a_share():
     lm, _, _ = setting(merges=[("a", "b")])
     feature = qr.features.contains("ab", case=True)
-    target = lm * feature * qr.tilt(qr.Feature("ends", lambda x: x.text.endswith("b")), 1.5)
+    target = lm * feature * qr.tilt(ENDS, 1.5)
     q = lm.guided(qr.guides.boost({feature: 50.0}), 0.25)
-    columns = {f.name: np.array([True]) for f in target.features}
-    ceiling = log_ceiling(target, q, columns)
+    ceiling = known_of(target, q).log_ceiling
     assert ceiling == pytest.approx(math.log(4) + 1.5, abs=1e-12)
     assert most(target, q) <= ceiling
-    assert log_ceiling(target, lm.guided(qr.guides.boost({feature: 5.0})), columns) == math.inf
+    alone = lm.guided(qr.guides.boost({feature: 5.0}))
+    assert known_of(target, alone).log_ceiling == math.inf
 
 
 def test_a_mask_is_no_ceiling_of_a_target_that_it_cuts():

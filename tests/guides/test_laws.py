@@ -64,7 +64,7 @@ def test_a_regular_expression(pattern, share):
         {"limit": 1},
         {"limit": 2, "spare": 3},
     ],
-    ids=str,
+    ids=lambda how: ",".join(how),
 )
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_any_model(settings, share):

@@ -5,7 +5,7 @@ import pytest
 
 import quasir as qr
 from quasir import recipes
-from quasir.recipes.building import build, python_files
+from quasir.recipes.building import build, own_files
 from quasir.recipes.schema import OF_MODEL
 
 TABLE = "base: {table: {a: 0.5, b: 0.5}}\n"
@@ -115,7 +115,7 @@ def test_code_in_folders(tmp_path):
     built = build(recipe, tmp_path, allow_code=True)
     assert built.features["a"](["a", "b"]).tolist() == [True, False]
     assert built.features["b"](["a", "b"]).tolist() == [False, True]
-    assert list(python_files(recipe, tmp_path)) == ["one/mine.py", "two/mine.py"]
+    assert list(own_files(recipe, tmp_path)) == ["one/mine.py", "two/mine.py"]
 
 
 def test_a_run_keeps_code_in_folders(tmp_path):

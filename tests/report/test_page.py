@@ -328,7 +328,7 @@ def test_doubts_stand_at_the_top():
     assert len(certificate.doubts) > 1
     assert f"{len(certificate.doubts)} doubts about these figures" in reader.shown
     for doubt in certificate.doubts:
-        assert reader.shown.index(doubt) < reader.shown.index("The certificate")
+        assert reader.shown.index(doubt) < reader.shown.index("The estimates")
     assert reader.attribute("id").index("doubts") < reader.attribute("id").index("certificate")
 
 

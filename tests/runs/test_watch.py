@@ -7,7 +7,8 @@ import pytest
 
 import quasir as qr
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.watcher import Precision, Watcher, speed_of
+from quasir.runs.until import Precision, Promised, until
+from quasir.runs.watcher import Watcher, speed_of
 from quasir.store import Shard, Store
 from tests.cli.helpers import files
 
@@ -55,22 +56,53 @@ def test_the_speed_is_that_of_all_workers(tmp_path):
 
 
 def test_a_precision_is_read():
-    assert Precision.parse("tvd_se=0.005") == Precision("tvd", most=0.005)
-    assert Precision.parse("ess=1e3") == Precision("ess", least_ess=1000.0)
-    for wrong in ("tvd=0.1", "tvd_se=", "tvd_se=-1", "tvd_se=e", "ess=0", ""):
-        with pytest.raises(qr.InputError, match="no precision"):
-            Precision.parse(wrong)
-    cert = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0)).at(beta=1)
+    assert until("tvd_se=0.005") == Precision("tvd", most=0.005)
+    assert until("ess=1e3") == Precision("ess", least_ess=1000.0)
+    for wrong in (
+        "tvd=0.1",
+        "tvd<=",
+        "tvd<=-1",
+        "tvd>=1",
+        "ess<=3",
+        "tvd_se=",
+        "tvd_se=-1",
+        "tvd_se=e",
+        "ess=0",
+        "",
+    ):
+        with pytest.raises(qr.InputError, match="nothing to stop at"):
+            until(wrong)
+    curve = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0))
+    cert = curve.at(beta=1)
     with pytest.raises(qr.InputError, match="no estimate 'size'"):
-        Precision.parse("size_se=1").reached(cert)
-    assert not Precision.parse("ess=1e9").reached(cert)
-    assert Precision.parse("ess=10").reached(cert)
-    assert Precision("tvd", most=cert.tvd.se * 1.01).reached(cert)
-    assert not Precision("tvd", most=cert.tvd.se * 0.99).reached(cert)
+        until("size_se=1").reached(cert, curve)
+    assert not until("ess=1e9").reached(cert, curve)
+    assert until("ess=10").reached(cert, curve)
+    assert Precision("tvd", most=cert.tvd.se * 1.01).reached(cert, curve)
+    assert not Precision("tvd", most=cert.tvd.se * 0.99).reached(cert, curve)
     # Past every ratio the draws cannot tell, and then nothing is reached.
-    beyond = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0)).at(beta=100)
+    beyond = curve.at(beta=100)
     assert np.isnan(beyond.tvd.se)
-    assert not Precision("tvd", most=10.0).reached(beyond)
+    assert not Precision("tvd", most=10.0).reached(beyond, curve)
+
+
+def test_a_promise_is_reached_where_it_holds_at_the_chosen_beta():
+    she = qr.Feature("she", lambda x: x == "c", boolean=True)
+    curve = qr.tradeoff(qr.draw(BASE * qr.tilt(she, 2.0), BASE, 20_000, seed=0))
+    assert until("tvd <= 0.1") == Promised("tvd", 0.1)
+    least = curve.at(tvd=0.1, confidence=0.95)
+    assert until("tvd<=0.1").reached(least, curve)
+    assert until("tvd<=0.1").reached(curve.at(log_beta=least.log_beta + 0.1), curve)
+    below = curve.at(log_beta=least.log_beta - 0.05)
+    assert not until("tvd<=0.1").reached(below, curve)
+    # A higher confidence is reached later.
+    sure = curve.at(log_beta=least.log_beta, confidence=0.999)
+    assert not until("tvd<=0.1").reached(sure, curve)
+    assert "tvd <= 0.1 is promised (confidence 0.95)" in until("tvd<=0.1").describe(least)
+    # Where nothing can be promised, nothing is reached.
+    number = qr.Feature("number", lambda x: float(x == "c"))
+    bare = qr.tradeoff(qr.draw(BASE * qr.tilt(number, 2.0), BASE, 20_000, seed=0))
+    assert not until("tvd<=0.5").reached(bare.at(beta=100), bare)
 
 
 class Staff:

@@ -202,3 +202,11 @@ def test_no_sampler_prints_unless_it_is_asked_to(capfd):
         out, err = capfd.readouterr()
         assert out == ""
         assert err
+
+
+def test_where_nothing_is_possible_no_beta_is_too_high():
+    draws = qr.Draws.from_arrays(np.full(50, -np.inf), np.zeros(50), items=["a"] * 50)
+    samples = qr.IncrementalQRS(HALF, EVEN, acceptance_rate=0.1).replay(draws)
+    assert len(samples) == 0
+    (doubt,) = samples.doubts
+    assert "0 of 50 proposals had P(x) > 0" in doubt

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, genpareto, norm
 
+import quasir as qr
 from quasir.estimation.betting import FRACTIONS, log_wealth
 from quasir.estimation.ground import Ground, ground_of_base
 from quasir.estimation.promise import promised_level, promises
@@ -200,3 +201,42 @@ def test_an_estimate_is_no_promise():
 
     assert false_runs(truth, is_false) > MOST
     assert lost_at_least(next(truth.runs(runs=1))[-1], np.log([ideal]), alpha=0.05)[0] > 0.05
+
+
+def choices(w, n, runs):
+    """Ask for TVD 0.1 by the estimate, run by run; None where it is refused."""
+    for seed in range(runs):
+        ratios = np.random.default_rng(seed).choice(w, n)
+        try:
+            yield qr.tradeoff(qr.Draws.from_arrays(np.log(ratios), np.zeros(n))).at(tvd=WISH)
+        except qr.UnreachableError:
+            yield None
+
+
+def rate_of(truth, wish):
+    """Return the acceptance rate at which TVD is `wish`."""
+    levels = np.geomspace(truth.w.min(), truth.w.max(), 4000)
+    return truth.rate(min(b for b in levels if truth.tvd(b) <= wish))
+
+
+@pytest.mark.parametrize("scale", [0.7, 1.5])
+def test_the_interval_of_the_cost_holds_what_the_wish_truly_costs(scale):
+    truth = Truth(*lognormal(scale))
+    rate = rate_of(truth, WISH)
+    missed = naive = 0
+    for cert in choices(truth.w, 3000, 40):
+        low, high = cert.cost[1].low, cert.cost[1].high
+        missed += not low <= rate <= high
+        part = cert.acceptance_rate
+        naive += not part.low <= rate <= part.high
+        assert 0 < low < high < 1
+    assert missed <= binom.isf(1e-4, 40, 0.05)
+    # The interval of the rate at the chosen beta is not that of the cost.
+    assert naive > binom.isf(1e-4, 40, 0.05)
+
+
+def test_a_choice_on_a_heavy_tail_is_doubted():
+    area = (np.arange(200_000) + 0.5) / 200_000
+    heavy, light = genpareto(0.8).isf(area) + 1, np.exp(0.7 * norm.isf(area))
+    assert all(cert is None or cert.doubts for cert in choices(heavy, 5000, 30))
+    assert not any(cert.doubts for cert in choices(light, 5000, 10))

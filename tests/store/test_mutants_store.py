@@ -1,7 +1,6 @@
 """What a store keeps comes back, and what it says of itself is true."""
 
 import json
-import math
 import os
 import socket
 
@@ -76,20 +75,20 @@ def test_draws_before_the_first_gap_are_counted(tmp_path):
 
 def test_the_manifest_is_what_was_said(tmp_path):
     store = Store.create(
-        tmp_path / "run", seed=2**100, blocks_a_shard=3, doubts=("one", "two"), log_ceiling=1.5
+        tmp_path / "run", seed=2**100, blocks_a_shard=3, doubts=("one", "two"), known={"a": 1}
     )
     again = Store.open(tmp_path / "run")
     assert again.seed == 2**100
     assert again.shard_size == 3 * BLOCK
     assert again.doubts == ("one", "two")
-    assert again.log_ceiling == 1.5
+    assert again.manifest.known == {"a": 1}
     assert again.manifest == store.manifest
     plain = Store.create(tmp_path / "plain", seed=0)
     written = json.loads((tmp_path / "plain" / "manifest.json").read_text())
     assert Store.open(tmp_path / "plain").doubts == plain.doubts == ()
-    assert plain.log_ceiling == math.inf
+    assert plain.manifest.known is None
     assert "doubts" not in written
-    assert "log_ceiling" not in written
+    assert "known" not in written
 
 
 def test_a_location_makes_its_folders_and_tells_its_files_apart(tmp_path):
@@ -157,7 +156,7 @@ def edited(tmp_path, shard=None, **values):
         ("shards_at", ["memory://x"], [1, [], {}]),
         ("stopped", ["why"], [1, []]),
         ("doubts", [[], ["a"]], ["a", [1], None]),
-        ("log_ceiling", [0, -2.5, 1e300], [math.nan, True, "1", [], None]),
+        ("known", [{}, {"a": 1}], [True, "1", [], 1.5]),
         ("workers", [1, 9], [0, -1, True, 1.5, "1"]),
         ("machines", [1], [0, -1, True, 1.5]),
     ],

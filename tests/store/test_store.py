@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import os
+import resource
 
 import numpy as np
 import pytest
@@ -130,7 +132,7 @@ def test_a_damaged_shard_is_found_named_and_redrawn(tmp_path, damage):
         path.unlink()
     opened = Store.open(tmp_path / "run")
     assert opened.damaged() == [1]
-    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*--repair") as caught:
+    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*save them again") as caught:
         qr.Draws.load(opened)
     assert caught.value.damaged == [1]
     opened.forget([1])
@@ -227,3 +229,24 @@ def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypa
     store.record(2000, Shard(1024, "x"))
     store.settle()
     assert len(Store.open(tmp_path / "run").shards) == 2001
+
+
+def test_a_run_far_below_the_folders_that_are_there(tmp_path):
+    draws = qr.Draws.from_arrays([0.0], [0.0])
+    draws.save(tmp_path / "not" / "yet" / "there")
+    same(qr.Draws.load(tmp_path / "not" / "yet" / "there"), draws)
+
+
+def test_a_lock_that_cannot_be_written(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with (
+            pytest.raises(qr.StoreError, match=r"could not be written: .* make room"),
+            locked(tmp_path),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} on ")

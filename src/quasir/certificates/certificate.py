@@ -12,6 +12,7 @@ from quasir.core.arguments import exp_or_inf, number, show
 from quasir.core.formatting import level_text, tail_text, wrapped
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.promise import Promise
 from quasir.estimation.quantities import QUANTITIES, Key, Moment, title_of
 
 __all__ = ["Certificate"]
@@ -41,6 +42,12 @@ class Certificate:
         Shape of the ratios' tail; above 0.7 no estimate should be trusted.
     doubts : tuple of str
         What is wrong with these estimates, in words. Empty is good.
+    promise : Promise or None
+        What holds with a stated confidence at any number of draws (docs/promises.md); None for q
+        and q_proj.
+    cost : tuple (str, Estimate) or None
+        Where beta was chosen by an estimate: the wish, such as ``tvd = 0.1``, and the acceptance
+        rate at the beta that truly meets it.
 
     Notes
     -----
@@ -56,6 +63,8 @@ class Certificate:
     ess: float
     pareto_k: float
     doubts: tuple[str, ...] = ()
+    promise: Promise | None = None
+    cost: tuple[str, Estimate] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.estimates, Mapping):
@@ -124,6 +133,8 @@ class Certificate:
             "moments": {name: part.to_dict() for name, part in self.moments.items()},
             "ess": _finite(self.ess),
             "pareto_k": _finite(self.pareto_k),
+            "promise": None if self.promise is None else self.promise.to_dict(),
+            "cost": None if self.cost is None else {self.cost[0]: self.cost[1].to_dict()},
             "doubts": list(self.doubts),
         }
 
@@ -134,6 +145,18 @@ class Certificate:
             for key, part in self.estimates.items()
             if isinstance(key, Moment) or QUANTITIES[key].in_certificate
         ]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Return the titles and the texts of the rows, with the promise and the cost."""
+        lines = [(title_of(key), str(part)) for key, part in self.rows()]
+        if self.cost is not None:
+            wish, rate = self.cost
+            lines.insert(
+                1, (f"  where {wish}", f"{rate.value:.4g} [{rate.low:.4g}, {rate.high:.4g}]")
+            )
+        if self.promise is not None:
+            lines.append((f"promised, {self.promise.confidence:.4g}", str(self.promise)))
+        return lines
 
     def _title(self) -> str:
         level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
@@ -148,15 +171,17 @@ class Certificate:
         return f"<Certificate of {self.name}{level}: {', '.join(parts)}>"
 
     def __str__(self) -> str:
-        lines = [self._title(), *(f"  {title_of(key):<19} {part}" for key, part in self.rows())]
+        lines = [self._title(), *(f"  {title:<19} {part}" for title, part in self._lines())]
+        if self.promise is not None:
+            lines += wrapped(self.promise.basis, "    ", "    ")
         for doubt in self.doubts:
             lines += wrapped(f"! {doubt}", "  ", "    ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{html.escape(title_of(key))}</td><td>{html.escape(str(part))}</td></tr>"
-            for key, part in self.rows()
+            f"<tr><td>{html.escape(title)}</td><td>{html.escape(part)}</td></tr>"
+            for title, part in self._lines()
         )
         doubts = "".join(f"<li>{html.escape(doubt)}</li>" for doubt in self.doubts)
         caption = f"<caption>{html.escape(self._title())}</caption>"

@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quasir.certificates.certificate import Certificate
+from quasir.certificates.choice import certificate_at, chosen_by_estimate, chosen_by_promise
 from quasir.certificates.doubts import Evidence, doubts_about
 from quasir.certificates.evaluator import Evaluator
 from quasir.certificates.figures import plot_curve
 from quasir.certificates.limits import projection_of, proposal_of
-from quasir.certificates.search import (
-    ENOUGH_ABOVE,
-    largest_accepting,
-    smallest_meeting,
-    what_it_takes,
-)
 from quasir.certificates.table import curve_html, curve_text
 from quasir.core.arguments import LARGEST, as_log_beta, as_rate, number, show
-from quasir.core.formatting import level_text
 from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.promise import BOUNDS, Promises
 from quasir.estimation.quantities import QUANTITIES, WISHES, Moment
 from quasir.estimation.tail import Tail
 
@@ -61,7 +56,7 @@ class Curve:
         levels = isinstance(log_betas, np.ndarray) and log_betas.dtype == np.float64
         if not isinstance(evaluator, Evaluator) or not levels or not _is_grid(log_betas):
             raise InputError("a curve is made by qr.tradeoff(draws, betas): use that.")
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self.log_betas = log_betas
         self._points = evaluator.points(log_betas)
         self.estimates = self._points.estimates
@@ -89,27 +84,27 @@ class Curve:
     @property
     def n(self) -> int:
         """All draws."""
-        return self._evaluator.n
+        return self.evaluator.n
 
     @property
     def n_possible(self) -> int:
         """Draws with P(x) > 0."""
-        return self._evaluator.n_possible
+        return self.evaluator.n_possible
 
     @property
     def bin_width(self) -> float:
         """The distance in log between the betas of a streamed curve; 0 if any beta is possible."""
-        return self._evaluator.ratios.width
+        return self.evaluator.ratios.width
 
     @property
     def ess(self) -> float:
         """Kish's effective sample size of the ratios."""
-        return self._evaluator.ess
+        return self.evaluator.ess
 
     @property
     def tail(self) -> Tail:
         """The fitted tail of the ratios; its ``k`` is Pareto k."""
-        return self._evaluator.tail
+        return self.evaluator.tail
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -123,30 +118,41 @@ class Curve:
             accepted=many,
             ess=self.ess,
             tail=self.tail,
+            promised=self.tail.log_ceiling < math.inf,
         )
-        return (*doubts_about(evidence), *self._evaluator.doubts)
+        return (*doubts_about(evidence), *self.evaluator.doubts)
 
     @cached_property
     def projection(self) -> Certificate:
         """The certificate of q_proj, q filtered to the support of P (appendix D)."""
-        return projection_of(self._evaluator)
+        return projection_of(self.evaluator)
 
     @cached_property
     def proposal(self) -> Certificate:
         """The certificate of q itself; its bound is the trivial 1."""
-        return proposal_of(self._evaluator)
+        return proposal_of(self.evaluator)
 
     def __len__(self) -> int:
         return len(self.log_betas)
 
     def __iter__(self) -> Iterator[Certificate]:
-        return (self._evaluator.certificate(self._points, i) for i in range(len(self)))
+        for i, promise in enumerate(self.promises):
+            yield self.evaluator.certificate(self._points, i, promise=promise)
+
+    @cached_property
+    def promises(self) -> Promises:
+        """The promises along the betas, each of confidence 0.95 for itself (docs/promises.md)."""
+        return self.promised(0.95)
+
+    def promised(self, confidence: float) -> Promises:
+        """Return the promises along the betas, each of this confidence for itself."""
+        return self.evaluator.promises(self.log_betas, number("confidence", confidence))
 
     def including(self, log_beta: float) -> Curve:
         """Return this curve with one more level, in order; itself if the level is there."""
         if not self.n_possible or log_beta in self.log_betas:
             return self
-        return Curve(self._evaluator, np.union1d(self.log_betas, [log_beta]))
+        return Curve(self.evaluator, np.union1d(self.log_betas, [log_beta]))
 
     def at(
         self,
@@ -157,13 +163,19 @@ class Curve:
         tvd: float | None = None,
         tvd_bound: float | None = None,
         kl: float | None = None,
+        confidence: float | None = None,
     ) -> Certificate:
         """Return the certificate at a beta, or at the cheapest beta that meets a wish.
 
-        Give exactly one argument. `acceptance_rate` chooses the largest beta that accepts at
-        least that share: the best quality at that cost. `tvd`, `tvd_bound` and `kl` choose the
-        smallest beta whose estimate is at most the wish: the lowest cost. A wish of 0 chooses the
-        ceiling of the ratios, if one is known: there p_beta is exactly p.
+        Give exactly one argument, and `confidence` if you like. `acceptance_rate` chooses the
+        largest beta that accepts at least that share: the best quality at that cost. `tvd`,
+        `tvd_bound` and `kl` choose the smallest beta whose estimate is at most the wish: the lowest
+        cost. A wish of 0 chooses the ceiling of the ratios, if one is known: there p_beta is
+        exactly p.
+
+        With `confidence`, `tvd` and `kl` choose the smallest beta at which the wish is promised:
+        the true distance is above it in at most 1 - confidence of all runs, whenever you look
+        (docs/promises.md). At any other beta, the confidence is that of its promise.
 
         On a streamed curve beta is the edge of a bin: the nearest to the given beta, or the
         cheapest that meets the wish.
@@ -173,6 +185,7 @@ class Curve:
         UnreachableError
             If no beta within reach of the draws meets the wish.
         """
+        sure = 0.95 if confidence is None else number("confidence", confidence)
         wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
         given = {name: wish for name, wish in wishes.items() if wish is not None}
         if len(given) + (beta is not None) + (log_beta is not None) != 1:
@@ -180,68 +193,17 @@ class Curve:
                 f"give exactly one of beta, log_beta, {', '.join(WISHES[:-1])} and {WISHES[-1]}."
             )
         if not given:
-            return self._at(as_log_beta(beta, log_beta))
+            return certificate_at(self.evaluator, as_log_beta(beta, log_beta), sure)
         name, wish = next(iter(given.items()))
         wanted = as_rate(wish) if name == "acceptance_rate" else _as_distance(name, wish)
         if not self.n_possible:
             raise UnreachableError(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
-        ratios = self._evaluator.ratios
-        if name == "acceptance_rate":
-            found = largest_accepting(ratios, wanted)
-        else:
-            found = smallest_meeting(ratios, lambda b: self._evaluator.values(name, b), wanted)
-            if wanted == 0 and self.tail.log_ceiling < math.inf:
-                found = self._ceiling
-        if found is None:
-            raise self._unreachable(name, wanted)
-        return self._at(found)
-
-    @property
-    def _ceiling(self) -> float:
-        """The lowest level that no ratio exceeds."""
-        return float(self._evaluator.ratios.snap(np.array([self.tail.log_ceiling]), np.ceil)[0])
-
-    def _at(self, log_beta: float) -> Certificate:
-        level = self._evaluator.ratios.snap(np.array([log_beta]))
-        return self._evaluator.certificate(self._evaluator.points(level))
-
-    def _unreachable(self, name: str, wanted: float) -> UnreachableError:
-        ratios, possible = self._evaluator.ratios, self.n_possible
-        advice = "Use a proposal closer to the target, or relax the wish."
-        if name == "acceptance_rate":
-            best = self.projection
-            return UnreachableError(
-                f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {self.n:,} "
-                f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
-                f"beta -> 0. {advice}",
-                best,
-            )
-        if possible < ENOUGH_ABOVE:
-            return UnreachableError(
-                f"{name} = {wanted:g} cannot be promised: only {possible} of {self.n:,} draws "
-                f"have P(x) > 0. Draw more. {advice}",
-                self._at(ratios.level(0)),
-            )
-        best = self._at(ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
-        part: Estimate = getattr(best, name)
-        more = what_it_takes(name, wanted, self.tail, best.log_z.value)
-        if self.tail.log_ceiling < math.inf:
-            rate = self._at(self._ceiling).acceptance_rate.value
-            advice += (
-                f" At beta = {level_text(self._ceiling)}, which no ratio exceeds, the samples are "
-                f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
-            )
-        return UnreachableError(
-            f"{name} = {wanted:g} cannot be promised: it needs a beta above which fewer than "
-            f"{ENOUGH_ABOVE} of {self.n:,} draws lie. The best these draws can vouch for is "
-            f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "
-            f"{level_text(best.log_beta)} and acceptance rate {best.acceptance_rate.value:.3g}. "
-            f"{more or 'How many draws would show it cannot be said.'} {advice}",
-            best,
-        )
+        if name == "acceptance_rate" or confidence is None:
+            return chosen_by_estimate(self.evaluator, name, wanted, sure)
+        return chosen_by_promise(self.evaluator, name, wanted, sure)
 
     def columns(self) -> dict[str, Array]:
-        """Return columns: log_beta, beta, and the value, se, low and high of every estimate."""
+        """Return columns: beta, the value, se, low and high of every estimate, and promises."""
         columns = {"log_beta": self.log_betas, "beta": self.betas}
         for key, part in self.estimates.items():
             name = str(key)
@@ -249,6 +211,9 @@ class Curve:
             columns |= {
                 f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
             }
+        for name in BOUNDS:
+            if (most := getattr(self.promises, name)) is not None:
+                columns[f"{name}_promised"] = most
         return columns
 
     def to_frame(self) -> Any:

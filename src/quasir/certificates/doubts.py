@@ -39,6 +39,10 @@ class Evidence:
     ess : float
         Kish's effective sample size of the ratios.
     tail : Tail
+    promised : bool
+        Whether TVD and KL are promised, whatever the tail is.
+    chosen : bool
+        Whether an estimate on these draws chose this level.
     """
 
     log_beta: float
@@ -48,6 +52,8 @@ class Evidence:
     accepted: float
     ess: float
     tail: Tail
+    promised: bool = False
+    chosen: bool = False
 
 
 def doubts_about(e: Evidence) -> list[str]:
@@ -59,19 +65,8 @@ def doubts_about(e: Evidence) -> list[str]:
             f"support of P a mass below {no_hits(e.n):.2g} (97.5 %). Use a proposal that "
             "reaches the target's support, loosen the target, or draw more."
         ]
-    k = e.tail.k
-    doubts = _about_the_tail(e)
-    if math.isnan(k):
-        doubts.append(
-            f"Only {e.n_possible} of {e.n:,} draws had P(x) > 0: too few to say how heavy the "
-            "tail of the ratios is. Draw more, or use a proposal closer to the target."
-        )
-    elif k > MAX_PARETO_K:
-        doubts.append(
-            f"Pareto k is {k:.2f}, above {MAX_PARETO_K}: a few draws with very large ratios "
-            "decide everything, and more draws alone help slowly. Use a proposal with heavier "
-            "tails, closer to the target."
-        )
+    # A promise holds whatever the tail is, so it settles these.
+    doubts = [] if e.promised else [*_about_the_tail(e), *_about_its_shape(e)]
     if e.ess < MIN_ESS:
         doubts.append(
             f"The {e.n:,} draws are worth only {e.ess:.3g} from the target (ESS below {MIN_ESS}): "
@@ -88,6 +83,30 @@ def doubts_about(e: Evidence) -> list[str]:
             f"moments are those of few samples. {more}choose a smaller beta."
         )
     return doubts
+
+
+def _about_its_shape(e: Evidence) -> list[str]:
+    """Return the doubts about a tail that is heavy, may be heavy, or is unknown."""
+    k = e.tail.k
+    if math.isnan(k):
+        return [
+            f"Only {e.n_possible} of {e.n:,} draws had P(x) > 0: too few to say how heavy the "
+            "tail of the ratios is. Draw more, or use a proposal closer to the target."
+        ]
+    if k > MAX_PARETO_K:
+        return [
+            f"Pareto k is {k:.2f}, above {MAX_PARETO_K}: a few draws with very large ratios "
+            "decide everything, and more draws alone help slowly. Use a proposal with heavier "
+            "tails, closer to the target."
+        ]
+    if e.chosen and e.tail.fitted and e.tail.heavier.k > MAX_PARETO_K:
+        return [
+            f"beta was chosen by an estimate, and the tail may be heavy: Pareto k is {k:.2f}, and "
+            f"may be {e.tail.heavier.k:.2f} (95 %; above {MAX_PARETO_K} no estimate should be "
+            "trusted). The true distance may be far above the wish. Draw more, or mix the "
+            "proposal with the base, so that the choice can be promised."
+        ]
+    return []
 
 
 def _about_the_tail(e: Evidence) -> list[str]:

@@ -14,9 +14,12 @@ from quasir.core.types import Array
 from quasir.estimation.columns import Basis
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.formulas import estimate
+from quasir.estimation.ground import Ground, believed, ground_of
 from quasir.estimation.intervals import PSEUDO_DRAW_MASS, with_intervals
 from quasir.estimation.no_hits import no_hits
+from quasir.estimation.promise import Promise, Promises, promises
 from quasir.estimation.quantities import QUANTITIES, Key, Moment
+from quasir.estimation.spread import Spread
 from quasir.estimation.tail import fit_tail
 
 __all__ = ["Evaluator"]
@@ -54,7 +57,7 @@ class Evaluator:
     def __init__(self, basis: Basis) -> None:
         self.basis, self.ratios = basis, basis.ratios
         self.n, self.names, self.doubts = basis.ratios.n, basis.names, basis.doubts
-        self.tail = fit_tail(self.ratios, basis.log_ceiling)
+        self.tail = fit_tail(self.ratios, basis.known.log_ceiling)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
 
     @property
@@ -69,6 +72,20 @@ class Evaluator:
             return 0.0
         total = self.ratios.at(np.array([-np.inf])).total
         return float(total[0] ** 2 / total[1])
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The draws in the form that promises are made from."""
+        return self.basis.spread()
+
+    def ground(self, confidence: float) -> Ground:
+        """Return what promises rest on; a ceiling that a ratio exceeds is not believed."""
+        ground = ground_of(self.basis.known, self.basis.base_check, confidence)
+        return believed(self.spread, ground)
+
+    def promises(self, log_beta: Array, confidence: float = 0.95) -> Promises:
+        """Return the promises at each level."""
+        return promises(self.spread, log_beta, self.ground(confidence), confidence=confidence)
 
     def values(self, name: str, log_beta: Array) -> Array:
         """Return the values of one estimate without intervals, for a search."""
@@ -90,8 +107,27 @@ class Evaluator:
             estimates[Moment(name)] = Estimate(e.value + shift, e.se, e.low + shift, e.high + shift)
         return Points(log_beta, estimates, raw.n_above, raw.tvd_slack)
 
-    def certificate(self, points: Points, i: int = 0, name: str = "p_beta") -> Certificate:
-        """Return the certificate at point i."""
+    def certificate(
+        self,
+        points: Points,
+        i: int = 0,
+        name: str = "p_beta",
+        *,
+        promise: Promise | None = None,
+        chosen: bool = False,
+    ) -> Certificate:
+        """Return the certificate at point i.
+
+        Parameters
+        ----------
+        points : Points
+        i : int
+        name : str
+            The distribution that is certified.
+        promise : Promise, optional
+        chosen : bool
+            Whether an estimate of these draws chose this level.
+        """
         parts = {key: part[i] for key, part in points.estimates.items()}
         log_beta = float(points.log_beta[i])
         evidence = Evidence(
@@ -102,6 +138,8 @@ class Evaluator:
             accepted=self.n * parts["acceptance_rate"].value,
             ess=self.ess,
             tail=self.tail,
+            promised=promise is not None and promise.kl is not None,
+            chosen=chosen,
         )
         return Certificate(
             name=name,
@@ -111,6 +149,7 @@ class Evaluator:
             ess=self.ess,
             pareto_k=self.tail.k,
             doubts=(*doubts_about(evidence), *self.doubts),
+            promise=promise,
         )
 
     def _nothing(self, size: int) -> dict[Key, Estimate]:

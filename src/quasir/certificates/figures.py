@@ -89,6 +89,9 @@ def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
     rate = curve.acceptance_rate.value
     for (name, part), colour in zip(panel.lines.items(), COLOURS * 9, strict=False):
         draw_band(axes, rate, part, name, colour)
+    promised = getattr(curve.promises, panel.name, None)
+    if panel.name in ("tvd", "kl") and promised is not None:
+        axes.plot(rate, promised, color=COLOURS[2], label="promised (95 %)", linewidth=1.5)
     if panel.name == "tvd":
         for certificate, marker in ((curve.proposal, "o"), (curve.projection, "s")):
             if math.isfinite(certificate.tvd.value):

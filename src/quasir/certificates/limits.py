@@ -40,6 +40,8 @@ def _limit(evaluator: Evaluator, *, everything: bool) -> Certificate:
     unbounded = np.where(np.isnan(kl.se), np.inf, kl.high)
     estimates["kl"] = Estimate(kl.value, kl.se, kl.low, unbounded)
     if everything:
-        estimates["acceptance_rate"] = Estimate(*np.array([[1.0], [0.0], [1.0], [1.0]]))
+        estimates["acceptance_rate"] = Estimate(
+            np.ones(1), np.zeros(1), np.ones(1), np.ones(1), np.array([True])
+        )
         estimates.update(evaluator.basis.means_of_q())
     return evaluator.certificate(points, name="q" if everything else "q_proj")

@@ -15,6 +15,7 @@ from quasir.core.progress import Progress
 from quasir.core.types import Array
 from quasir.draws.base_check import BaseCheck, seen_by_base
 from quasir.draws.draws import Draws
+from quasir.draws.known import Known
 from quasir.errors import InputError
 from quasir.estimation.columns import Basis, basis_of
 from quasir.estimation.summary import Summary
@@ -106,7 +107,8 @@ def summary_basis(store: Store, summary: Summary) -> Basis:
     """Return the basis of a store's draws from their summary."""
     check = BaseCheck.from_dict(store.manifest.base_check)
     largest = float(summary.log_w[-1]) if len(summary.log_w) else -np.inf
-    return summary.basis(store.doubts + seen_by_base(check, largest), store.log_ceiling)
+    known = Known.from_dict(store.manifest.known)
+    return summary.basis(store.doubts + seen_by_base(check, largest), known, check)
 
 
 def curve_of(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
+from contextlib import redirect_stdout
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,9 +15,8 @@ from quasir.cli.numbers import finite
 from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
 from quasir.engines import Engine, Ray
 from quasir.errors import InputError
-from quasir.runs.holding import held
 from quasir.runs.pipeline import begin, draw_all, folder_of, local_engine, read_recipe
-from quasir.store import MANIFEST
+from quasir.store import MANIFEST, locked
 
 __all__ = ["draw"]
 
@@ -73,7 +74,7 @@ def draw(
     if engine is EngineName.local and (address is not None or gpus_per_worker):
         raise InputError("--address and --gpus-per-worker need --engine ray.")
     read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
-    with held(folder):
+    with locked(folder):
         begun = begin(
             recipe,
             folder,
@@ -87,7 +88,8 @@ def draw(
             made: Engine = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
         else:
             made = local_engine(begun, workers, Bars())
-        drawn = draw_all(begun, repair, made, Bars())
+        with redirect_stdout(sys.stderr):  # Ray prints there that a machine was lost
+            drawn = draw_all(begun, repair, made, Bars())
         content = jsonlib.loads((folder / MANIFEST).read_text())["content"]
     if json:
         counts = {"drawn": drawn, "draws": len(begun.store)}

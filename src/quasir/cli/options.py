@@ -13,6 +13,7 @@ __all__ = [
     "AcceptanceRate",
     "AllowCode",
     "Beta",
+    "Confidence",
     "Draws",
     "Json",
     "Kl",
@@ -76,6 +77,13 @@ TvdBound = Annotated[
 Kl = Annotated[Wish, typer.Option(help="KL divergence in nats, at most.", callback=finite)]
 Beta = Annotated[Wish, typer.Option(help="The level beta itself.", callback=finite)]
 LogBeta = Annotated[Wish, typer.Option(help="The logarithm of beta.", callback=finite)]
+Confidence = Annotated[
+    Wish,
+    typer.Option(
+        help="With --tvd or --kl: choose the beta at which this is promised, e.g. 0.95.",
+        callback=finite,
+    ),
+]
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=nameable)
 ]

@@ -12,6 +12,7 @@ from quasir.cli.numbers import above_0
 from quasir.cli.options import (
     AcceptanceRate,
     Beta,
+    Confidence,
     Json,
     Kl,
     LogBeta,
@@ -23,7 +24,8 @@ from quasir.cli.options import (
 from quasir.cli.shared import wish_of
 from quasir.core.formatting import level_text, wrapped
 from quasir.runs.begun import check_seed
-from quasir.runs.pilot import Plan, Range, plan_run
+from quasir.runs.pilot import SHARE, plan_run
+from quasir.runs.plan import Plan, Range
 from quasir.store import Store
 
 __all__ = ["plan"]
@@ -31,19 +33,29 @@ __all__ = ["plan"]
 
 def plan(
     run: RunFolder,
-    se: Annotated[float, typer.Option(help="The standard error to reach.", callback=above_0)],
+    se: Annotated[
+        float | None, typer.Option(help="The standard error to reach.", callback=above_0)
+    ] = None,
     acceptance_rate: AcceptanceRate = None,
     tvd: Tvd = None,
     tvd_bound: TvdBound = None,
     kl: Kl = None,
     beta: Beta = None,
     log_beta: LogBeta = None,
+    confidence: Confidence = None,
     of: Annotated[
         str | None,
         typer.Option(
             help="The estimate with this error: tvd, kl, a feature, ...; by default the wish."
         ),
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            help="For a promise: the acceptance rate to reach, as a share of the estimated one.",
+            callback=above_0,
+        ),
+    ] = SHARE,
     machines: Annotated[int, typer.Option(min=1, max=10**6, help="Machines like this one.")] = 1,
     hours: Annotated[
         float, typer.Option(help="Time limit, for the number of machines.", callback=above_0)
@@ -51,9 +63,11 @@ def plan(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Say how many draws, hours and machines a precision needs, from a pilot of some 10,000 draws.
+    """Say how many draws, hours and machines a precision or a promise needs, from a pilot.
 
-    Without a wish, beta is chosen as the recipe says.
+    The pilot is a run of some 10,000 draws. With --se the plan is for a standard error; without,
+    for a promise, as in --tvd 0.1 --confidence 0.95. Without a wish, beta is chosen as the recipe
+    says.
 
     Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
     """
@@ -61,6 +75,7 @@ def plan(
     check_seed(store, seed)
     wish, _ = wish_of(
         run,
+        confidence=confidence,
         acceptance_rate=acceptance_rate,
         tvd=tvd,
         tvd_bound=tvd_bound,
@@ -68,7 +83,7 @@ def plan(
         beta=beta,
         log_beta=log_beta,
     )
-    made = plan_run(store, wish, se, of)
+    made = plan_run(store, wish, se, of, share)
     if json:
         content = made.to_dict() | {
             "machines": machines,
@@ -112,7 +127,11 @@ def as_text(made: Plan, machines: int, hours: float) -> str:
     else:
         rows.append(("hours", "unknown"))
     rows.append(("disk", _bytes(made.bytes)))
-    lines = [f"{made.of} to a standard error of {made.se:g}"]
+    lines = [
+        f"{made.of} promised at {made.share:g} of the acceptance rate that it truly costs"
+        if made.se is None
+        else f"{made.of} to a standard error of {made.se:g}"
+    ]
     lines += [f"  {name:<19} {value}" for name, value in rows]
     for doubt in made.doubts:
         lines += wrapped(f"! {doubt}", "  ", "    ")

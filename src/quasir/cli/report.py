@@ -7,9 +7,8 @@ import json as jsonlib
 from quasir.cli.bar import Bars
 from quasir.cli.options import Json, RunFolder, Seed
 from quasir.runs.begun import check_seed
-from quasir.runs.holding import held
 from quasir.runs.pipeline import finish
-from quasir.store import Store
+from quasir.store import Store, locked
 
 __all__ = ["report"]
 
@@ -24,7 +23,7 @@ def report(run: RunFolder, json: Json = False, seed: Seed = None) -> None:
     store = Store.open(run)
     check_seed(store, seed)
     store.numbers()  # without draws there is nothing to report, and nothing to lock
-    with held(run):
+    with locked(run):
         finish(run, Bars())
     path = run / "report.html"
     print(jsonlib.dumps({"report": str(path)}) if json else f"open {path} in a browser")

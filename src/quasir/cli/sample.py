@@ -18,6 +18,7 @@ from quasir.cli.options import (
     AcceptanceRate,
     AllowCode,
     Beta,
+    Confidence,
     Json,
     Kl,
     LogBeta,
@@ -31,12 +32,11 @@ from quasir.cli.shared import streamed, wish_of
 from quasir.draws.draws import Draws
 from quasir.runs import sample_run, sample_stored
 from quasir.runs.begun import check_seed
-from quasir.runs.holding import held
 from quasir.runs.outcome import choose_beta
 from quasir.runs.outputs import lines_of
 from quasir.runs.pipeline import draw_more
 from quasir.runs.sampling import doubts_of
-from quasir.store import Store
+from quasir.store import Store, locked
 
 __all__ = ["sample"]
 
@@ -50,6 +50,7 @@ def sample(
     kl: Kl = None,
     beta: Beta = None,
     log_beta: LogBeta = None,
+    confidence: Confidence = None,
     max_draws: Annotated[
         int | None,
         typer.Option(
@@ -75,6 +76,7 @@ def sample(
     check_seed(store, seed)
     wish, by_recipe = wish_of(
         run,
+        confidence=confidence,
         acceptance_rate=acceptance_rate,
         tvd=tvd,
         tvd_bound=tvd_bound,
@@ -89,7 +91,7 @@ def sample(
 
     def more(wanted: int) -> Store:
         # Only drawing needs the lock: a run that cannot be written can be sampled from.
-        with held(run):
+        with locked(run):
             return draw_more(run, wanted, allow_code=allow_code, reporter=Bars())
 
     if stream or is_large(store):

@@ -9,6 +9,7 @@ from quasir.certificates.tradeoff import tradeoff
 from quasir.cli.bar import Bar, say
 from quasir.core.arguments import as_log_beta, as_rate
 from quasir.errors import InputError
+from quasir.estimation.promise import BOUNDS
 from quasir.estimation.quantities import QUANTITIES
 from quasir.runs.integrity import read_checked
 from quasir.store import Store
@@ -16,13 +17,21 @@ from quasir.store import Store
 __all__ = ["check_wish", "streamed", "wish_of"]
 
 
-def wish_of(run: Path, **wishes: float | None) -> tuple[dict[str, float], bool]:
+def wish_of(
+    run: Path, confidence: float | None = None, **wishes: float | None
+) -> tuple[dict[str, float], bool]:
     """Return the wish that was given, or the recipe's, and whether it is the recipe's."""
     given = {name: wish for name, wish in wishes.items() if wish is not None}
     if len(given) > 1:
         raise InputError(f"give one wish, not {' and '.join(given)}.")
     for name, wish in given.items():
         check_wish(name, wish)
+    if confidence is not None:
+        if not 0 < confidence < 1:
+            raise InputError(f"--confidence is {confidence:g}, but must lie between 0 and 1.")
+        if not set(given) & set(BOUNDS):
+            raise InputError("--confidence goes with a wish that can be promised: --tvd or --kl.")
+        given["confidence"] = confidence
     if given:
         return given, False
     if not (run / "recipe.yaml").exists():

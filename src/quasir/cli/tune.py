@@ -12,6 +12,7 @@ from quasir.cli.bar import Bars
 from quasir.cli.numbers import MOST_SAMPLES, finite
 from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
 from quasir.runs.advice import command
+from quasir.runs.guide_recipe import guide_recipe
 from quasir.runs.pipeline import folder_of, read_recipe
 from quasir.runs.tune_recipe import tune_recipe
 
@@ -21,6 +22,12 @@ __all__ = ["tune"]
 def tune(
     recipe: RecipeName,
     out: Out = None,
+    guide: Annotated[
+        bool,
+        typer.Option(
+            "--guide", help="Fit a guide instead: boosts of the wished words, in minutes."
+        ),
+    ] = False,
     lora: Annotated[
         int | None,
         typer.Option(min=1, max=100_000, help="Tune a LoRA adapter of this rank, not all weights."),
@@ -33,7 +40,7 @@ def tune(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, max=MOST_SAMPLES, help="Steps, at most.")] = 6000,
     draws: Annotated[
-        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")
+        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round, or for the guide.")
     ] = 8192,
     loss: Annotated[str, typer.Option(help="kl, reverse_kl, tv or js.")] = "kl",
     tensorboard: Annotated[
@@ -46,12 +53,24 @@ def tune(
     """Tune a proposal towards the target, into the run.
 
     `quasir run RUN` then draws from it, half and half with the base. If stopped, the same command
-    goes on.
+    goes on. With --guide no network is tuned: tokens of the wished words get factors, fitted on a
+    pilot of the base, and a draw still takes one pass.
 
     Example: quasir tune scientists --minutes 20 --out runs/tuned
     """
     folder = folder_of(recipe, out)
     read_recipe(recipe, seed=seed)  # a wrong recipe leaves no folder behind
+    if guide:
+        bars = Bars(fitting="nothing of the fit is kept, and the same command fits again")
+        guided = guide_recipe(
+            recipe, folder, draws=draws, allow_code=allow_code, reporter=bars, seed=seed
+        )
+        if json:
+            print(jsonlib.dumps({"run": str(folder), "share": guided.share}))
+        else:
+            kept = recipes.read_run(folder)
+            print(f"guide in {folder}; `{command('run', folder, recipe=kept)}` draws with it")
+        return
     tuned = tune_recipe(
         recipe,
         folder,
@@ -72,4 +91,4 @@ def tune(
         print(jsonlib.dumps({"run": str(folder), "evaluations": evaluations}))
     else:
         made = recipes.read_run(folder)
-        print(f"tuned proposal in {tuned}; {command('run', folder, recipe=made)} draws from it")
+        print(f"tuned proposal in {tuned}; `{command('run', folder, recipe=made)}` draws from it")

@@ -20,7 +20,9 @@ from quasir.cli.options import Json, RunFolder, Seed
 from quasir.errors import InputError
 from quasir.runs.advice import command
 from quasir.runs.begun import check_seed
-from quasir.runs.watcher import Glance, Precision, Watcher
+from quasir.runs.until import Precision, Promised
+from quasir.runs.until import until as parse_until
+from quasir.runs.watcher import Glance, Watcher
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, holder_ended
 
@@ -31,7 +33,7 @@ def watch(
     run: RunFolder,
     until: Annotated[
         list[str] | None,
-        typer.Option(help="Stop the run at this precision: tvd_se=0.005, ess=1000, ..."),
+        typer.Option(help="Stop the run at a promise, tvd<=0.1, or a precision, tvd_se=0.005."),
     ] = None,
     every: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
@@ -43,13 +45,15 @@ def watch(
     """Show a run while it draws: how far, how fast, and the trade-off so far.
 
     This command only reads; another process draws. With --until it asks that process to stop when
-    the estimates at the recipe's beta are precise enough; if there are several wishes, all must be
-    met. With --json, it prints a line for each look.
+    a distance is promised at the recipe's beta (tvd<=0.1, kl<=0.05), or when an estimate there is
+    precise enough (tvd_se=0.005, moment:female_se=0.01, ess=1000); if there are several wishes, all
+    must be met. A promise is right however often you look. With --json, it prints a line for each
+    look.
 
-    Example: quasir watch runs/scientists --until tvd_se=0.005
+    Example: quasir watch runs/scientists --until "tvd<=0.12"
     """
     check_seed(Store.open(run), seed)
-    wishes = [Precision.parse(text) for text in until or []]
+    wishes = [parse_until(text) for text in until or []]
     if wishes and not (run / "recipe.yaml").exists():
         raise InputError(f"{run} has no recipe to choose beta by, so --until has nothing to judge.")
     watcher, console = Watcher(run), Console()
@@ -79,13 +83,13 @@ def watch(
     say_end(run, glance, why, ended=ended, once=once)
 
 
-def reached(glance: Glance, wishes: list[Precision]) -> str | None:
-    """Return the precisions in words if all wishes are met, else None."""
+def reached(glance: Glance, wishes: list[Precision | Promised]) -> str | None:
+    """Return in words what is reached if all wishes are met, else None."""
     certificate = glance.certificate
     # The wishes are about the beta that the recipe chooses, not about the closest one.
-    if certificate is None or not wishes or glance.short is not None:
+    if certificate is None or glance.curve is None or not wishes or glance.short is not None:
         return None
-    if not all(wish.reached(certificate) for wish in wishes):
+    if not all(wish.reached(certificate, glance.curve) for wish in wishes):
         return None
     return "; ".join(wish.describe(certificate) for wish in wishes)
 

@@ -13,6 +13,7 @@ from quasir.compare.methods import WALKS
 from quasir.compare.spread import Variance, variance
 from quasir.compare.walks import Walks, editor_for
 from quasir.compare.writing import write_comparison
+from quasir.core.files import is_file
 from quasir.core.progress import Quiet, Reporter
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -122,7 +123,7 @@ def compare_recipe(
 
 
 def _is_run(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+    return is_file(folder / MANIFEST)
 
 
 def _folder(recipe: str, out: Path | None) -> Path:

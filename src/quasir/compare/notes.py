@@ -36,7 +36,7 @@ def _sizes(found: Comparison) -> Iterator[str]:
     if small:
         yield (
             f"The pool has {found.pool_size:,} draws; all that was asked for needs about "
-            f"{max(one.wanted for one in small):,} (`quasir draw RUN --draws ...`)."
+            f"{max(one.wanted for one in small):,}: draw that many (--draws)."
         )
     if len({row.n for row in found.rows}) > 1:
         yield (

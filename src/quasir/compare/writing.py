@@ -10,7 +10,7 @@ from quasir.compare.figure import plot_comparison
 from quasir.compare.notes import notes_of
 from quasir.compare.spread import Variance
 from quasir.compare.table import as_csv, samplers_markdown
-from quasir.core.files import write_text, write_with
+from quasir.core.files import make_folder, write_text, write_with
 
 __all__ = ["as_json", "write_comparison"]
 
@@ -19,7 +19,7 @@ def write_comparison(
     folder: Path, name: str, found: Comparison, spread: Variance
 ) -> dict[str, Path]:
     """Write ``samplers`` and ``is_variance`` into a folder; return the files by name."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     titles = f"Samplers at equal cost: {name}", f"Spread of the estimates: {name}"
     texts = {
         "samplers.csv": as_csv([row.to_dict() for row in found.rows]),

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quasir.errors import StoreError
+from quasir.errors import InputError, StoreError
 
 __all__ = [
     "FULL",
     "hash_of",
+    "is_file",
     "make_folder",
     "shortened",
     "unwritable",
@@ -61,7 +62,7 @@ def write_with(
         raise
 
 
-def unwritable(path: Path, error: OSError) -> StoreError:
+def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
     """Return the error that says why a path cannot be written, and what to do.
 
     Examples
@@ -69,13 +70,16 @@ def unwritable(path: Path, error: OSError) -> StoreError:
     >>> print(unwritable(Path("runs/mine"), OSError(errno.EROFS, "")))
     runs/mine could not be written: Read-only file system. Give a folder that can be written.
     """
-    why = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in FULL:
+    number = error.errno if isinstance(error, OSError) else None
+    why = os.strerror(number) if number else str(error)
+    if isinstance(error, ValueError):
+        why, todo = "No file has such a name", "Give a name of ordinary characters."
+    elif number in FULL:
         todo = (
             "All files written before are whole: make room, and give the same command again to "
             "continue."
         )
-    elif error.errno == errno.ENAMETOOLONG:
+    elif number == errno.ENAMETOOLONG:
         todo = "Give a shorter name."
     elif isinstance(error, (NotADirectoryError, FileExistsError)):
         todo = "A file is in the way: give another folder."
@@ -94,8 +98,23 @@ def make_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a null character or half a pair is a ValueError
         raise unwritable(path, error) from error
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a file is there.
+
+    Raises
+    ------
+    InputError
+        If that cannot be known: the name is too long, or looking is not permitted.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"{shortened(path)} cannot be read: {why}.") from error
 
 
 def shortened(path: str | Path, most: int = 200) -> str:

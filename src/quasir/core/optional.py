@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["offered"]
+__all__ = ["offered", "speaks_for"]
 
 OPTIONAL: Mapping[str, Any] = {
     # A target or a proposal
@@ -17,10 +17,12 @@ OPTIONAL: Mapping[str, Any] = {
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
     "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`
-    "log_most_base_ratio": None,  # callable(base, target): log of the most that a(x)/q(x) can be
+    "log_most_base_ratio": None,  # callable(base, target): log M, a(x) <= M q(x) where P(x) > 0
     "reaches": None,  # callable(target): bool, whether q(x) > 0 wherever P(x) > 0
+    # A target
+    "log_z": None,  # float: the log of its sum over all items, if that is known
     # A factor of a target
-    "log_most": None,  # callable(boolean): the log of its largest value
+    "log_most": None,  # callable(): the log of its largest value
     # An editor or a differentiable target
     "encode": None,  # callable(items): its own states of these items
     "decode": None,  # callable(states): the items of these states
@@ -41,3 +43,27 @@ def offered(thing: Any, name: str) -> Any:
     False
     """
     return getattr(thing, name, OPTIONAL[name])
+
+
+def speaks_for(thing: Any, answer: str, about: str) -> bool:
+    """Return whether what an object says in `answer` was written for its own method `about`.
+
+    A subclass that changes the method, and says nothing new about it, has inherited an answer
+    about another method.
+
+    Examples
+    --------
+    >>> class Coin:
+    ...     def toss(self): return 1
+    ...     def most(self): return 1
+    >>> class Die(Coin):
+    ...     def toss(self): return 6
+    >>> speaks_for(Coin(), "most", "toss"), speaks_for(Die(), "most", "toss")
+    (True, False)
+    """
+    kinds = [vars(thing) if hasattr(thing, "__dict__") else {}, *map(vars, type(thing).__mro__)]
+
+    def place(name: str) -> int:
+        return next((i for i, kind in enumerate(kinds) if name in kind), len(kinds))
+
+    return place(answer) <= place(about)

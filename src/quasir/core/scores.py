@@ -17,6 +17,7 @@ __all__ = [
     "check_log_scores",
     "check_pair",
     "check_proposal",
+    "check_rescored",
     "check_same_kind",
     "check_target",
     "log_prob_of",
@@ -204,15 +205,41 @@ def _check_at_most_one(proposal: Any, raw: Any, log_q: Array, items: Items, what
     """Raise `ScoreError` if a probability is above 1 by more than rounding explains."""
     if not len(log_q) or log_q.max() <= SLACK or offered(proposal, "density"):
         return
-    parts = (proposal, *getattr(proposal, "components", ()))
-    single = getattr(raw, "dtype", np.float64) != np.float64
-    network = single or any(offered(part, "tokenizer") is not None for part in parts)
+    network = _is_network(proposal, raw)
     i = int(np.argmax(log_q))
     if log_q[i] > (NETWORK_SLACK if network else SLACK):
         raise ScoreError(
             f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {show(items[i])}: a probability "
             "above 1. It must be the log of a normalised probability; a proposal that is a density "
             "has the attribute density = True."
+        )
+
+
+def _is_network(proposal: Any, raw: Any) -> bool:
+    """Return whether scores come from a network, and so are right to a few digits only."""
+    parts = (proposal, *getattr(proposal, "components", ()))
+    single = getattr(raw, "dtype", np.float64) != np.float64
+    return single or any(offered(part, "tokenizer") is not None for part in parts)
+
+
+def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
+    """Raise `ScoreError` if log_prob does not give what a few items were drawn with.
+
+    A network's scores differ between calls by rounding, and at the edge of a cut by more; there, a
+    quarter of the items must differ.
+    """
+    raw = _ask(proposal.log_prob, proposal, items)
+    again = check_log_scores(raw, items, name_of(proposal), "log q")
+    network = _is_network(proposal, raw)
+    close = 0.05 + 0.02 * np.abs(log_q) if network else 1e-6 * (1 + np.abs(log_q))
+    other = ~(np.abs(again - log_q) <= close)
+    if other.sum() > (len(items) // 4 if network else 0):
+        i = int(np.argmax(other))
+        raise ScoreError(
+            f"{name_of(proposal)} drew {show(items[i])} with log q = {log_q[i]:.6g}, but its "
+            f"log_prob gives {again[i]:.6g}; {int(other.sum())} of the first {len(items)} draws "
+            "differ. Both must be the log-probability that items are drawn with, or every ratio "
+            "is wrong."
         )
 
 

@@ -10,6 +10,7 @@ from quasir.core.scores import check_pair
 from quasir.core.streams import DrawStreams
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.by_engine import draw_by
+from quasir.draws.ceiling import known_of
 from quasir.draws.draw_blocks import draw_pieces
 from quasir.draws.draws import Draws
 from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
@@ -73,6 +74,8 @@ def draw(
             done += len(piece)
             report(done, n, done)
         draws = Draws.concatenate(parts)
+    known = known_of(target, proposal)
     if n < WORTH_CHECKING * BASE_DRAWS:
-        return draws
-    return replace(draws, base_check=check_by_base(target, proposal, streams.seed))
+        return replace(draws, known=known)
+    check = check_by_base(target, proposal, streams.seed)
+    return replace(draws, known=known, base_check=check)

@@ -10,10 +10,16 @@ import numpy as np
 
 from quasir.core.items import concatenate, take
 from quasir.core.optional import offered
-from quasir.core.scores import check_log_scores, propose, propose_scored, score
+from quasir.core.scores import (
+    check_log_scores,
+    check_rescored,
+    propose,
+    propose_scored,
+    score,
+)
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Batch, Proposal, Target
-from quasir.draws.ceiling import log_ceiling, reaches_all
+from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
@@ -24,6 +30,9 @@ AT_ONCE = 64
 """Most blocks to propose before they are scored: enough to hide the cost of a call."""
 WORTH_A_REPORT = 1.0
 """Target number of seconds between progress reports."""
+
+CHECKED = 16
+"""The first draws, which are scored again: log_prob must give what they were drawn with."""
 
 CUT_SUPPORT = (
     "The proposal gives some items probability 0 (top-k, top-p or a guide): if the target has "
@@ -73,6 +82,8 @@ def draw_blocks(
         known.append(log_base)
     items = concatenate([batch.items for batch in batches])
     log_q = np.concatenate([batch.log_q for batch in batches])
+    if first == 0 and len(log_q):
+        check_rescored(proposal, take(items, np.arange(min(CHECKED, len(log_q)))), log_q[:CHECKED])
     log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
     truncated = offered(proposal, "truncates") and proposal is not base
@@ -94,7 +105,6 @@ def draw_blocks(
         seed=streams.seed,
         spared=scores.spared,
         doubts=doubts,
-        log_ceiling=log_ceiling(target, proposal, scores.features),
     )
 
 

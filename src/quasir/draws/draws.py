@@ -30,6 +30,7 @@ from quasir.draws.columns import (
     feature_column,
     length_of,
 )
+from quasir.draws.known import Known, vouched
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
 
@@ -60,9 +61,8 @@ class Draws(Tabular):
         or draws from the base or from a mixture that contains it.
     doubts : tuple of str
         Problems that cannot be seen in the draws, such as a proposal that cuts the support.
-    log_ceiling : float
-        Upper bound on every log ratio, drawn or not (`quasir.draws.ceiling`); infinite if none is
-        known.
+    known : Known
+        What is known about ratios that were not drawn (`quasir.draws.ceiling`).
     base_check : BaseCheck or None
         Draws of the base, scored by the proposal: whether it reaches all of the target.
     """
@@ -76,7 +76,7 @@ class Draws(Tabular):
     seed: int = 0
     spared: int = 0
     doubts: tuple[str, ...] = ()
-    log_ceiling: float = np.inf
+    known: Known = field(default_factory=Known)
     base_check: BaseCheck | None = None
 
     @classmethod
@@ -88,10 +88,22 @@ class Draws(Tabular):
         log_base: ArrayLike | None = None,
         features: Mapping[str, ArrayLike] | None = None,
         seed: Seed = 0,
+        log_ceiling: float | None = None,
     ) -> Draws:
         """Make draws from given scores; `seed` determines their uniforms.
 
         log q may be the log of a density, and so above 0: nothing here can tell.
+
+        Parameters
+        ----------
+        log_p, log_q, log_base : array
+        items : column of items, optional
+        features : mapping, optional
+            Name -> column. A column of booleans is taken to be boolean for every item.
+        seed : int, numpy Generator or None
+        log_ceiling : float, optional
+            Log of a number that no ratio P(x)/q(x) exceeds, drawn or not. You vouch for it, and
+            every promise says so; a ratio above it is an error.
 
         Examples
         --------
@@ -117,18 +129,28 @@ class Draws(Tabular):
         check_drawn(log_q_array, None if items is None else rows, "log_q")
         base = None if log_base is None else base_column(log_base, checked_p)
         root = root_seed(seed)
+        columns_made = {k: feature_column(k, v) for k, v in given.items()}
         return cls(
             log_p=checked_p,
             log_q=log_q_array,
             log_u=log_uniforms(root, n),
             items=None if items is None else rows,
             log_base=base,
-            features={k: feature_column(k, v) for k, v in given.items()},
+            features=columns_made,
             seed=root,
+            known=Known(
+                bounds={k: (0.0, 1.0) for k, v in columns_made.items() if v.dtype == bool},
+                **vouched(log_ceiling, checked_p - log_q_array),
+            ),
         )
 
     def __len__(self) -> int:
         return len(self.log_q)
+
+    @property
+    def log_ceiling(self) -> float:
+        """Upper bound on every log ratio, drawn or not; infinite if none is known."""
+        return self.known.log_ceiling
 
     @property
     def log_ratio(self) -> Array:
@@ -161,7 +183,7 @@ class Draws(Tabular):
             features={name: column[at] for name, column in self.features.items()},
             seed=self.seed,
             doubts=self.doubts,
-            log_ceiling=self.log_ceiling,
+            known=self.known,
             base_check=self.base_check,
         )
 
@@ -195,7 +217,7 @@ class Draws(Tabular):
             seed=first.seed,
             spared=sum(part.spared for part in parts),
             doubts=first.doubts,
-            log_ceiling=max(part.log_ceiling for part in parts),
+            known=first.known if all(p.known == first.known for p in parts) else Known(),
             base_check=first.base_check,
         )
 
@@ -209,7 +231,7 @@ class Draws(Tabular):
                 folder,
                 self.seed,
                 doubts=self.doubts,
-                log_ceiling=self.log_ceiling,
+                known=self.known.to_dict(),
                 base_check=None if self.base_check is None else self.base_check.to_dict(),
             )
             for number in store.missing(len(self)):
@@ -268,7 +290,7 @@ class Draws(Tabular):
             },
             seed=store.seed,
             doubts=store.doubts,
-            log_ceiling=store.log_ceiling,
+            known=Known.from_dict(store.manifest.known),
             base_check=BaseCheck.from_dict(store.manifest.base_check),
         )
 

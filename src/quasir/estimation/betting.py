@@ -91,7 +91,8 @@ def least_shown(
     # Distances from start, as shares of the way: nothing is shown at a, the claim holds at b.
     a, b = np.zeros(len(start)), np.ones(len(start))
     value_a, value_b = np.full(len(start), -need), np.full(len(start), np.nan)
-    rows = np.flatnonzero(way != 0)
+    # Where the start is the end up to rounding, nothing lies between them.
+    rows = np.flatnonzero(np.abs(way) > 1e-12 * np.maximum(np.abs(start), np.abs(end)))
     last = np.zeros(len(start))
     for round_ in range(80):
         rows = rows[b[rows] - a[rows] > CLOSE * b[rows]]

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
-from quasir.draws.base_check import seen_by_base
+from quasir.draws.base_check import BaseCheck, seen_by_base
 from quasir.draws.draws import Draws
+from quasir.draws.known import Known
 from quasir.estimation.estimate import Z95, Estimate
 from quasir.estimation.quantities import Key, Moment
 from quasir.estimation.ratios import Ratios
 from quasir.estimation.sorted_ratios import SortedRatios
+from quasir.estimation.spread import Spread
 
 __all__ = ["Basis", "basis_of", "means_under_q", "ratio_columns"]
 
@@ -43,8 +45,12 @@ class Basis:
         Returns, by name, the means over all draws, also those with P(x) = 0.
     doubts : tuple of str
         Doubts that come with the draws, such as a proposal that cannot reach all of P.
-    log_ceiling : float
-        A proved upper bound on the log ratios; infinite where none is known.
+    known : Known
+        What is known about ratios that were not drawn.
+    base_check : BaseCheck or None
+        Draws of the base, which may bound Z.
+    spread : callable
+        Returns the draws in the form that promises are made from.
     """
 
     ratios: Ratios
@@ -54,7 +60,9 @@ class Basis:
     has_base: bool
     means_of_q: Callable[[], dict[Key, Estimate]]
     doubts: tuple[str, ...]
-    log_ceiling: float
+    known: Known
+    base_check: BaseCheck | None
+    spread: Callable[[], Spread]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +154,20 @@ def basis_of(draws: Draws) -> Basis:
         return ratio_columns(draws.log_p, draws.log_q, draws.log_base, draws.features)
 
     columns = columns_again()
+    ratios = SortedRatios(columns.log_ratio, columns.low, columns.high)
+
+    def spread() -> Spread:
+        features = {
+            name: column + shift
+            for name, column, shift in zip(
+                columns.names, ratios.columns, columns.low_shift, strict=False
+            )
+        }
+        bounds = draws.known.bounds
+        return Spread.of_sorted(len(draws), ratios.log_w, features=features, bounds=bounds)
+
     return Basis(
-        ratios=SortedRatios(columns.log_ratio, columns.low, columns.high),
+        ratios=ratios,
         names=columns.names,
         boolean=columns.boolean,
         shift=columns.low_shift[: len(columns.names)],
@@ -157,7 +177,9 @@ def basis_of(draws: Draws) -> Basis:
             tuple(draws.features), *columns_again().over_all(), len(draws)
         ),
         doubts=draws.doubts + seen_by_base(draws.base_check, columns.log_ratio.max()),
-        log_ceiling=draws.log_ceiling,
+        known=draws.known,
+        base_check=draws.base_check,
+        spread=spread,
     )
 
 

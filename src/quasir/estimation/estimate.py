@@ -27,7 +27,8 @@ class Estimate:
 
     `se` is the delta-method standard error of `value`. The interval need not be
     ``value +- 1.96 se``: it keeps to the quantity's range and allows for a skewed tail.
-    A `se` of NaN says that the draws do not determine it.
+    A `se` of NaN says that the draws do not determine it. Only where `proved` is True is the value
+    certain; that all draws agree proves nothing about other items.
 
     It compares, rounds and formats as its value does. ``<``, ``<=``, ``>`` and ``>=`` are all False
     where the value is unknown (NaN), and give an array of booleans along a curve. Two estimates
@@ -40,14 +41,17 @@ class Estimate:
     0.0035 ± 0.0001 [0.0033, 0.0037]
     >>> tvd < 0.1, f"{tvd:.3f}", round(tvd, 3)
     (True, '0.004', 0.004)
-    >>> print(Estimate(0.0, 0.0, 0.0, 0.0))
+    >>> print(Estimate(0.0, 0.0, 0.0, 0.0, proved=True))
     0, for certain
+    >>> print(Estimate(3.0, 0.0, 3.0, 3.0))
+    3 on these draws
     """
 
     value: Any
     se: Any
     low: Any
     high: Any
+    proved: Any = False
 
     # numpy leaves operators such as ``array < estimate`` to this class.
     __array_ufunc__ = None
@@ -73,7 +77,9 @@ class Estimate:
             if isinstance(i, (int, np.integer)):
                 raise
             raise InputError(f"{show(i)} is not a point of a curve: {error}.") from error
-        return Estimate(*(float(part) if np.ndim(part) == 0 else part for part in picked))
+        value, se, low, high = (float(x) if np.ndim(x) == 0 else x for x in picked)
+        proved = np.broadcast_to(self.proved, np.shape(self.value))[i]
+        return Estimate(value, se, low, high, proved if np.ndim(proved) else bool(proved))
 
     def __float__(self) -> float:
         if np.ndim(self.value):
@@ -133,7 +139,7 @@ class Estimate:
         if math.isnan(self.value):
             return f"unknown {interval}"
         if self.value == self.low == self.high:
-            return f"{self.value:.4g}, for certain"
+            return f"{self.value:.4g}{', for certain' if self.proved else ' on these draws'}"
         if math.isnan(self.se):
             return f"{self.value:.4g} on these draws {interval}"
         return f"{self.value:.4g} ± {self.se:.2g} {interval}"

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quasir.draws.base_check import BaseCheck
+from quasir.draws.known import Known
 from quasir.errors import InputError
 from quasir.estimation.spread import Spread
 from quasir.estimation.two_sided import acceptance_rate_at_most
 
-__all__ = ["Ground", "alpha_left", "alpha_of", "believed", "ground_of_base"]
+__all__ = ["Ground", "alpha_left", "alpha_of", "believed", "ground_of", "ground_of_base"]
 
 ROUNDING = 1e-9
 """How far above the ceiling rounding may put a log ratio."""
@@ -78,6 +80,28 @@ def ground_of_base(
     return Ground(
         log_z=log_most + math.log(float(rate[0])), spent=0.5, confidence=confidence, basis=said
     )
+
+
+def ground_of(known: Known, check: BaseCheck | None, confidence: float = 0.95) -> Ground:
+    """Return what promises about these draws rest on.
+
+    Parameters
+    ----------
+    known : Known
+        What target and proposal declare.
+    check : BaseCheck or None
+        Draws of the base: they bound Z where b(x) is bounded but the ratios are not.
+    confidence : float
+        That of the promises.
+    """
+    if known.log_ceiling < math.inf:
+        return Ground(log_ceiling=known.log_ceiling, basis=known.basis)
+    if known.log_z is not None:
+        return Ground(log_z=known.log_z, basis=known.basis)
+    if check is not None and known.log_most < math.inf:
+        base = Spread.of_sorted(check.draws, np.sort(np.array(check.log_weight)))
+        return ground_of_base(base, known.log_most, confidence=confidence)
+    return Ground(basis=f"Nothing can be promised about TVD, lost and KL. {known.basis}")
 
 
 def alpha_of(confidence: float) -> float:

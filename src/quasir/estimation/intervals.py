@@ -71,6 +71,11 @@ def with_intervals(
         elif quantity.interval is Interval.LOG_Z:
             plain, more = _symmetric(pair), _symmetric(plus.pairs[name])
             high = np.maximum(plain.high, more.high)
+            if tail.k == -math.inf and tail.log_ceiling < math.inf:
+                # The ratios seen are equal, and larger ones are possible: up to the ceiling.
+                high = np.maximum(
+                    high, np.logaddexp(plain.value, math.log(no_hits(tail.n)) + tail.log_ceiling)
+                )
             estimates[name] = Estimate(plain.value, plain.se, plain.low, high)
         else:
             estimates[name] = _symmetric(pair, quantity.low)
@@ -133,8 +138,9 @@ def _proportion(raw: Pair, kish: Array, n: int) -> Estimate:
 
 def _certain_zero(estimate: Estimate, where: Any) -> Estimate:
     """Set the estimate and its interval to exactly 0 at the given places."""
-    ends = (estimate.value, estimate.se, estimate.low, estimate.high)
-    return Estimate(*(np.where(where, 0.0, end) for end in ends))
+    e = estimate
+    value, se, low, high = (np.where(where, 0.0, end) for end in (e.value, e.se, e.low, e.high))
+    return Estimate(value, se, low, high, where)
 
 
 def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> dict[str, Array]:
@@ -142,12 +148,12 @@ def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> dict[str, Array]:
     log_z = float(raw.pairs["log_z"][0][0])
     per_z = math.exp(tail.log_max - log_z)  # the largest ratio in units of Z
     floor = np.full_like(log_beta, no_hits(tail.n) * per_z)
-    if tail.k == -math.inf:
+    if tail.k == -math.inf and tail.log_ceiling == math.inf:
         return {"mass": floor, "log_excess": floor}
     # The mass that N draws without a hit allow at the ceiling M; KL <= p(w > beta) log M/beta.
     most = floor * math.exp(min(tail.log_ceiling - tail.log_max, 700.0))
     most_kl = most * np.maximum(tail.log_ceiling - log_beta, 0.0)
-    if not tail.k < 1:
+    if tail.k == -math.inf or not tail.k < 1:
         return {"mass": np.minimum(most, 1.0), "log_excess": most_kl}
     beyond = [tail.heavier.above(max(b, tail.log_max)) for b in log_beta.tolist()]
     mass = np.array([part.mass for part in beyond]) * per_z

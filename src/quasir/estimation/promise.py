@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from quasir.estimation.two_sided import (
 )
 from quasir.estimation.upper_bounds import kl_at_most, lost_at_most, shown, tvd_at_most
 
-__all__ = ["Promise", "Promises", "promised_level", "promises"]
+__all__ = ["BOUNDS", "Promise", "Promises", "promised_level", "promises"]
 
 WITHIN = 1e-4
 """How close, in log beta, the search for the least promised beta gets."""
@@ -61,6 +62,21 @@ class Promise:
     confidence: float
     basis: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        return {
+            **{name: getattr(self, name) for name in BOUNDS},
+            "acceptance_rate": list(self.acceptance_rate),
+            "moments": {name: list(ends) for name, ends in self.moments.items()},
+            "confidence": self.confidence,
+            "basis": self.basis,
+        }
+
+    def __str__(self) -> str:
+        known = {"TVD": self.tvd, "lost": self.lost, "KL": self.kl}
+        parts = [f"{name} at most {x:.3g}" for name, x in known.items() if x is not None]
+        return ", ".join(parts) or "nothing about TVD"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Promises:
@@ -90,7 +106,7 @@ class Promises:
 
     def __getitem__(self, i: int) -> Promise:
         def one(bounds: Array | None) -> float | None:
-            return None if bounds is None else float(bounds[i])
+            return None if bounds is None else float(bounds[i]) + 0.0  # not -0
 
         def pair(ends: Array) -> tuple[float, float]:
             return float(ends[i, 0]), float(ends[i, 1])

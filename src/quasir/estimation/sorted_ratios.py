@@ -72,6 +72,11 @@ class SortedRatios:
         self._sum_chunks()
 
     @property
+    def columns(self) -> list[Array]:
+        """The columns that are summed over L, in the order of `log_w`."""
+        return self._low
+
+    @property
     def n_possible(self) -> int:
         """Draws with P(x) > 0."""
         return len(self.log_w)

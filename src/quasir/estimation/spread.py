@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -182,6 +182,10 @@ class Spread:
             total=np.clip(w_bin, n_bin * np.exp(low - high), n_bin),
             bounds=bounds,
         )
+
+    def scaled(self, times: float) -> Spread:
+        """Return so many times the draws, with the same ratios."""
+        return replace(self, n=self.n * times, count=self.count * times, total=self.total * times)
 
     @property
     def zeros(self) -> float:

@@ -16,10 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.draws.base_check import BaseCheck
+from quasir.draws.known import Known
 from quasir.errors import InputError
 from quasir.estimation.binned_ratios import BinnedRatios, largest_of
 from quasir.estimation.bins import Bins
 from quasir.estimation.columns import Basis, means_under_q, ratio_columns
+from quasir.estimation.spread import Spread
 from quasir.estimation.tail import tail_size
 
 __all__ = ["Summary", "kept"]
@@ -203,8 +206,14 @@ class Summary:
         largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
 
-    def basis(self, doubts: tuple[str, ...] = (), log_ceiling: float = math.inf) -> Basis:
-        """Return the input of an `Evaluator`; the caller supplies the doubts and the ceiling."""
+    def basis(
+        self,
+        doubts: tuple[str, ...] = (),
+        known: Known | None = None,
+        base_check: BaseCheck | None = None,
+    ) -> Basis:
+        """Return the input of an `Evaluator`; the arguments are what no draw of q shows."""
+        known = known or Known()
         features = len(self.names)
         shift = np.where(self.boolean, 0.0, self.low_shift[:features])
         low, high = self.low_shift.copy(), self.high_shift.copy()
@@ -218,7 +227,22 @@ class Summary:
             has_base=self.has_base,
             means_of_q=lambda: means_under_q(self.names, self.mean, self.spread, self.n),
             doubts=doubts,
-            log_ceiling=log_ceiling,
+            known=known,
+            base_check=base_check,
+            spread=lambda: self.spread_of(known.bounds),
+        )
+
+    def spread_of(self, bounds: Mapping[str, tuple[float, float]]) -> Spread:
+        """Return the draws in the form that promises are made from."""
+        log_max = float(self.log_w[-1]) if len(self.log_w) else -math.inf
+        return Spread.of_bins(
+            self.n,
+            self.bins,
+            log_max,
+            names=self.names,
+            low_shift=self.low_shift,
+            high_shift=self.high_shift,
+            bounds=bounds,
         )
 
 

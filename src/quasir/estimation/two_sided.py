@@ -56,7 +56,7 @@ def acceptance_rate_at_least(spread: Spread, log_beta: Array, *, alpha: float) -
     y, weights = cells.w, cells.weights
 
     def log_w(rate: Array, rows: Rows) -> Array:
-        return log_wealth(1 - y[rows] / rate[:, None], weights[rows])
+        return log_wealth(1 - _over(y[rows], rate), weights[rows])
 
     return least_shown(log_w, _mean(y, weights, 0.0), np.zeros(len(log_beta)), alpha)
 
@@ -109,7 +109,7 @@ def lost_at_least(spread: Spread, log_beta: Array, *, alpha: float) -> Array:
     excess = np.maximum(w - 1, 0.0)
 
     def log_w(tau: Array, rows: Rows) -> Array:
-        return log_wealth(w[rows] - excess[rows] / tau[:, None], weights[rows])
+        return log_wealth(w[rows] - _over(excess[rows], tau), weights[rows])
 
     total = np.einsum("qa,qa->q", w, weights)
     with np.errstate(invalid="ignore"):
@@ -131,12 +131,18 @@ def tvd_at_least(spread: Spread, log_beta: Array, *, alpha: float) -> Array:
     gap = np.maximum(v - s[:, None] * w, 0.0)
 
     def log_w(tau: Array, rows: Rows) -> Array:
-        return log_wealth(v[rows] - gap[rows] / tau[:, None], weights[rows])
+        return log_wealth(v[rows] - _over(gap[rows], tau), weights[rows])
 
     total = np.einsum("qa,qa->q", v, weights)
     with np.errstate(invalid="ignore"):
         seen = np.where(total > 0, np.einsum("qa,qa->q", gap, weights) / total, 0.0)
     return least_shown(log_w, seen, np.zeros(len(log_beta)), alpha / 2)
+
+
+def _over(part: Array, parameter: Array) -> Array:
+    """Return part/parameter; where no float holds it, a smaller number, which shows less."""
+    with np.errstate(over="ignore"):
+        return np.minimum(part / np.maximum(parameter, 1e-300)[:, None], 1e290)
 
 
 def _mean(y: Array, weights: Array, empty: float) -> Array:

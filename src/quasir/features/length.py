@@ -29,7 +29,7 @@ def length(
     }
     if not isinstance(unit, str) or unit not in counts:
         raise InputError(f"unit is {show(unit)}, but must be one of {sorted(counts)}.")
-    return Feature(f"length in {unit}" if name is None else name, counts[unit])
+    return Feature(f"length in {unit}" if name is None else name, counts[unit], low=0.0)
 
 
 def _tokens(item: Any) -> int:

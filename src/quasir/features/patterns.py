@@ -135,7 +135,7 @@ def _pattern(compiled: re.Pattern[str], name: str) -> Feature:
             return guarded.spans_in(pattern, flags, text)
         return [match.span() for match in compiled.finditer(text) if match.end() > match.start()]
 
-    return Feature(name, found, batched=True, spans=spans)
+    return Feature(name, found, batched=True, spans=spans, boolean=True)
 
 
 def _longest_affordable(pattern: str, flags: int) -> int:

@@ -55,7 +55,7 @@ def pronouns(
     def spans(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in ours.finditer(text)]
 
-    made = Feature(gender if name is None else name, outnumber, spans=spans)
+    made = Feature(gender if name is None else name, outnumber, spans=spans, boolean=True)
     # Those of the other gender are fitted too, and come out less likely.
     made.word_groups = (WordGroup(PRONOUNS[gender]), WordGroup(PRONOUNS[other]))
     return made

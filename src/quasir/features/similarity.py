@@ -56,12 +56,14 @@ def similarity(
         if not own:
             own.append(_unit(ask([text]))[0])
         cosines = _unit(ask([text_of(item) for item in items])) @ own[0]
-        return cosines if above is None else cosines > above
+        # Rounding may put the cosine of a text with itself above 1.
+        return np.clip(cosines, -1.0, 1.0) if above is None else cosines > above
 
     shown = text if len(text) <= 40 else text[:37] + "..."
     limit = "" if above is None else f" above {above:g}"
     title = f"similar to {shown!r}{limit}"
-    return Feature(title if name is None else name, cosine, batched=True, expensive=True)
+    kind = {"low": -1.0, "high": 1.0} if above is None else {"boolean": True}
+    return Feature(title if name is None else name, cosine, batched=True, expensive=True, **kind)
 
 
 def _unit(rows: Any) -> Array:

@@ -42,7 +42,7 @@ class LanguageFeature(Feature):
         max_tokens: int | None = None,
     ) -> None:
         name = " and ".join(language.name for language in languages)
-        super().__init__(name, self._holds, batched=True)
+        super().__init__(name, self._holds, batched=True, boolean=True)
         self.languages, self.tokenizer, self.max_tokens = languages, tokenizer, max_tokens
         self._matchers: list[Any] = []
 

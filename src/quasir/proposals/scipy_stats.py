@@ -134,6 +134,7 @@ class ScipyDistribution:
         return log_prob
 
     log_score = log_prob
+    log_z = 0.0
 
     def _asked(self, values: NDArray[Any]) -> Array:
         """Ask scipy; far out in a tail it computes inf - inf, and the probability is 0."""

@@ -87,6 +87,11 @@ class Table:
         )
         return Batch(items, self._log_weight[codes] - self._log_total)
 
+    @property
+    def log_z(self) -> float:
+        """The log of the sum of the weights."""
+        return self._log_total
+
     def log_score(self, items: Items) -> Array:
         """Return the log of each item's weight; -inf if that is 0 or absent."""
         check_items(items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
+from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.models import Sources
 from quasir.recipes.paths import located
-from quasir.recipes.schema import FeatureSpec, Recipe
+from quasir.recipes.schema import FeatureSpec, Recipe, Source
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
 
-__all__ = ["build", "features_of", "python_files", "resolve"]
+__all__ = ["build", "features_of", "own_files", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     """Load the models and make the features of a recipe in `folder`."""
     named = features_of(recipe, folder, allow_code)
     recipe = located(recipe, folder)
-    sources = Sources(recipe)
+    sources = Sources(recipe, named, folder)
     base, proposal = sources.base, sources.make(recipe.proposal)
     return Built(base=base, proposal=proposal, features=named, models=sources.identities())
 
@@ -105,27 +107,26 @@ def resolve(
     return recipe, Product(built.base, factors, list(built.features.values()))
 
 
-def python_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
-    """Return the Python files of the user's own features, by their path from the recipe's folder.
+def own_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
+    """Return the recipe's Python and guide files, by their path from the recipe's folder.
 
     A run keeps them under the same paths.
     """
     places = [spec.python for spec in recipe.features.values() if spec.python]
     names = {str(PurePosixPath(place.rpartition(":")[0])) for place in places}
+    names |= {str(PurePosixPath(spec.file)) for spec in _guides(recipe.proposal) if spec.file}
     return {name: folder / name for name in sorted(names)}
+
+
+def _guides(source: Source) -> list[GuideSpec]:
+    parts = [spec for part in source.mixture or [] for spec in _guides(part)]
+    return parts if source.guide is None else [*parts, source.guide]
 
 
 def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     case = {} if spec.case is None else {"case": spec.case}
     if spec.named is not None:
-        known = features.NAMED[spec.named]
-        return Feature(
-            name,
-            known.function,
-            batched=known.batched,
-            expensive=known.expensive,
-            spans=known.spans,
-        )
+        return features.NAMED[spec.named].renamed(name)
     if spec.words is not None:
         return features.words(spec.words, name=name, **case)
     if spec.contains is not None:
@@ -138,15 +139,23 @@ def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
         return features.length(spec.length, name=name)
     if spec.similarity is not None:
         return features.similarity(spec.similarity.text, spec.similarity.above, name=name)
+    if spec.language is not None:
+        return spec.language.made(name).feature
     assert spec.python is not None
-    return Feature(name, _function(spec.python, folder))
+    return Feature(
+        name,
+        _function(spec.python, folder),
+        boolean=spec.boolean or False,
+        low=spec.low,
+        high=spec.high,
+    )
 
 
 def _function(place: str, folder: Path) -> Callable[[Any], Any]:
     """Load ``file.py:function`` from the recipe's folder."""
     name, _, function = place.rpartition(":")
     path = folder / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise RecipeError(f"there is no file {shown(str(path), 200)}, which a feature names.")
     # Two files of one name in different folders are two modules.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]

@@ -36,8 +36,7 @@ Mistakes = Iterator[tuple[str, list[Any]]]
 
 def _wishes(recipe: Recipe) -> Mistakes:
     for name, wish in recipe.want.items():
-        spec = recipe.features[name]
-        if spec.boolean and spec.python is None and not 0 <= wish <= 1:
+        if _known_boolean(recipe, name) and not 0 <= wish <= 1:
             yield (
                 f"{escaped(name)} is true or false, so its mean is between 0 and 1, but {wish:g} "
                 "is wanted",
@@ -76,7 +75,7 @@ def _fitted(recipe: Recipe) -> Mistakes:
 
 def _known_boolean(recipe: Recipe, name: str) -> bool:
     spec = recipe.features[name]
-    return spec.boolean and spec.python is None
+    return bool(spec.boolean) or (spec.may_be_boolean and spec.python is None)
 
 
 def _sources(recipe: Recipe) -> Mistakes:

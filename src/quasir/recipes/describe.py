@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.schema import Choice, Recipe
 
 __all__ = ["asked"]
@@ -39,6 +40,10 @@ def _proposal(recipe: Recipe) -> str:
     """Return the proposal in words."""
 
     def of(source: Any) -> str:
+        if source.guide is not None:
+            inner = of(source.model_copy(update={"guide": None, "share": None}))
+            share = f", {source.share:.3g} of the draws without it" if source.share else ""
+            return f"{inner} with a guide ({_guide(source.guide)}){share}"
         if source.mixture is not None:
             total = sum(part.weight for part in source.mixture)
             parts = [f"{part.weight / total:.3g} of {of(part)}" for part in source.mixture]
@@ -63,14 +68,22 @@ def _proposal(recipe: Recipe) -> str:
     return of(recipe.proposal)
 
 
+def _guide(spec: GuideSpec) -> str:
+    parts = [f"the language of {name}" for name in spec.mask or []]
+    parts += [f"{name} is boosted" for name in spec.boost or []]
+    return spec.file or ", ".join(parts)
+
+
 def _choice(choice: Choice) -> str:
     """Return the wish that beta is chosen by, in words."""
     name, value = next(iter(choice.wish.items()))
-    return {
+    sure = "" if choice.confidence is None else f", promised with confidence {choice.confidence:g}"
+    said = {
         "acceptance_rate": f"an acceptance rate of {value:g}, at the best quality",
         "tvd": f"a total variation distance of at most {value:g}, at the lowest cost",
         "tvd_bound": f"a bound on the total variation distance of at most {value:g}",
         "kl": f"a KL divergence of at most {value:g} nats, at the lowest cost",
         "beta": f"the value {value:g}",
         "log_beta": f"the value e^{value:g}",
-    }[name]
+    }
+    return said[name] + sure

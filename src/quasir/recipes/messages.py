@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from quasir.core.formatting import escaped, shown
 from quasir.errors import RecipeError
+from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
 from quasir.recipes.schema import Choice, FeatureSpec, Recipe, RoundTripSpec, SimilaritySpec, Source
 from quasir.recipes.yaml_scalars import Place
 from quasir.recipes.yaml_tree import Node
@@ -24,6 +25,8 @@ INSIDE: dict[str, type[BaseModel]] = {
     "mixture": Source,
     "round_trip": RoundTripSpec,
     "similarity": SimilaritySpec,
+    "language": LanguageSpec,
+    "guide": GuideSpec,
     "choose": Choice,
 }
 """The part of a recipe under each key, for suggestions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ from quasir.core.files import hash_of
 from quasir.core.formatting import shown
 from quasir.errors import RecipeError
 from quasir.proposals import Mixture, Table, from_scipy
+from quasir.recipes.guide_files import guide_of
 from quasir.recipes.schema import Recipe, Source
+from quasir.targets.feature import Feature
 
 __all__ = ["Sources"]
 
@@ -24,10 +28,16 @@ class Sources:
     ----------
     recipe : Recipe
         With absolute paths for models in folders; see `quasir.recipes.paths`.
+    features : mapping
+        The recipe's features, which guides may name.
+    folder : Path
+        The recipe's folder, which holds the files of guides.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(
+        self, recipe: Recipe, features: Mapping[str, Feature] | None = None, folder: Path = Path()
+    ) -> None:
+        self.recipe, self.features, self.folder = recipe, features or {}, folder
         self.models: dict[tuple[Any, ...], Any] = {}
         self.varied: dict[tuple[Any, ...], Any] = {}
         self._base: Any = None
@@ -43,6 +53,13 @@ class Sources:
         """Return the distribution of a source: it has `sample` and `log_prob`."""
         if source.is_base:
             return self.base
+        if source.guide is not None:
+            inner = self.make(source.model_copy(update={"guide": None, "share": None}))
+            if not callable(getattr(inner, "guided", None)):
+                raise RecipeError("a guide needs a causal language model, and the base is none.")
+            return inner.guided(
+                guide_of(source.guide, self.features, self.folder), source.share or 0.0
+            )
         if source.table is not None:
             return Table(source.table)
         if source.poisson is not None:
@@ -83,7 +100,7 @@ class Sources:
                 "the proposal names no model, and the base has none: give the proposal a model, a "
                 "table or a poisson."
             )
-        if settings["revision"] is not None and Path(settings["model"]).is_dir():
+        if settings["revision"] is not None and os.path.isdir(settings["model"]):
             raise RecipeError(
                 f"{shown(settings['model'])} is a folder and has no revisions, so revision "
                 f"{shown(settings['revision'])} would do nothing: leave it out."
@@ -134,5 +151,5 @@ def _hash(name: str) -> str | None:
     from quasir.text.loading import BUILT_IN
 
     folder = BUILT_IN.get(name, Path(name))
-    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
     return hash_of(files[0]) if files else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def located(recipe: Recipe, folder: Path) -> Recipe:
 
     def locate(name: str) -> str:
         beside = folder / name
-        return str(beside.resolve()) if beside.is_dir() else name
+        return str(beside.resolve()) if os.path.isdir(beside) else name
 
     return _renamed(recipe, locate)
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from quasir import features
 from quasir.core.formatting import escaped, shown
 from quasir.errors import InputError
+from quasir.estimation.promise import BOUNDS
+from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
 from quasir.recipes.numbers import Count, Finite, Flag, Fraction, Positive, SeedNumber, Share
+from quasir.recipes.parts import Name, Part, check_beside
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
 
-Name = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[Positive, Field(ge=1e-3, le=1e3)]
 """Logits that are divided by less, or by more, no longer differ as numbers."""
 Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
@@ -40,14 +41,8 @@ OF_MODEL = (
 """The settings of a language model; they mean nothing to other distributions."""
 
 
-class Part(BaseModel):
-    """A part of a recipe; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    def given(self, names: tuple[str, ...]) -> list[str]:
-        """Return which of these fields are not None."""
-        return [name for name in names if getattr(self, name) is not None]
+KINDS = ("words", "contains", "regex", "pronouns", "length", "similarity", "language", "python")
+"""The kinds of features; a language is of whole texts."""
 
 
 class SimilaritySpec(Part):
@@ -67,8 +62,12 @@ class FeatureSpec(Part):
     pronouns: Literal["female", "male"] | None = None
     length: Literal["characters", "words", "tokens"] | None = None
     similarity: SimilaritySpec | None = None
+    language: LanguageSpec | None = None
     python: Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")] | None = None
     case: Flag | None = None
+    boolean: Flag | None = None
+    low: Finite | None = None
+    high: Finite | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -77,14 +76,12 @@ class FeatureSpec(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> FeatureSpec:
-        kinds = self.given(
-            ("named", "words", "contains", "regex", "pronouns", "length", "similarity", "python")
-        )
+        kinds = self.given(("named", *KINDS))
         if len(kinds) != 1:
             raise ValueError(
                 f"a feature is of exactly one kind, but this has {' and '.join(kinds) or 'none'}: "
-                "give one of words, contains, regex, pronouns, length, similarity and python, or "
-                f"the name of a built-in one ({', '.join(features.NAMED)})"
+                f"give one of {', '.join(KINDS)}, or the name of a built-in one "
+                f"({', '.join(features.NAMED)})"
             )
         if self.named is not None and self.named not in features.NAMED:
             raise ValueError(
@@ -95,6 +92,7 @@ class FeatureSpec(Part):
             raise ValueError("case goes with words, contains or regex")
         self._try_pattern()
         self._check_python()
+        self._check_declaration()
         return self
 
     def _try_pattern(self) -> None:
@@ -112,16 +110,25 @@ class FeatureSpec(Part):
     def _check_python(self) -> None:
         if self.python is None:
             return
-        path = PurePosixPath(self.python.rpartition(":")[0])
-        if path.is_absolute() or ".." in path.parts:
+        check_beside(self.python.rpartition(":")[0], "the code")
+
+    def _check_declaration(self) -> None:
+        declared = self.given(("boolean", "low", "high"))
+        if declared and self.python is None:
             raise ValueError(
-                "a run keeps a copy of the code, so the file lies beside the recipe or in a folder "
-                "there: give its path from the recipe's folder, without '..'"
+                f"{' and '.join(declared)} declare what a feature of your own (python) can be; "
+                "built-in ones know it"
             )
+        if self.boolean and len(declared) > 1:
+            raise ValueError("a boolean feature is 0 or 1: leave out low and high")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError(f"low is {self.low:g}, which is not below high, {self.high:g}")
 
     @property
-    def boolean(self) -> bool:
-        """Whether it is true or false; a user's own feature counts as such, since it may be."""
+    def may_be_boolean(self) -> bool:
+        """Whether it is true or false; a user's own feature counts, unless it declares bounds."""
+        if self.python is not None:
+            return not self.given(("low", "high"))
         return self.length is None and (
             self.similarity is None or self.similarity.above is not None
         )
@@ -153,6 +160,8 @@ class Source(Part):
     poisson: Rate | None = None
     round_trip: RoundTripSpec | None = None
     mixture: Annotated[list[Source], Field(min_length=1)] | None = None
+    guide: GuideSpec | None = None
+    share: Annotated[Finite, Field(ge=0, lt=1)] | None = None
     weight: Positive = 1.0
 
     @model_validator(mode="before")
@@ -172,6 +181,13 @@ class Source(Part):
                 f"table, poisson, round_trip and mixture. {', '.join(OF_MODEL[1:])} are settings "
                 "of a model and mean nothing elsewhere"
             )
+        if self.guide is not None and (kinds or self.source is not None):
+            raise ValueError(
+                "a guide goes with a causal model, the base or one that is named here, not with "
+                f"{(kinds or ['source'])[0]}"
+            )
+        if self.share is not None and self.guide is None:
+            raise ValueError("share is the base's share of a guided model: it needs a guide")
         if self.prompt is not None and self.source is not None:
             raise ValueError(
                 "a causal model has a prompt, an encoder-decoder has a source: give one of them"
@@ -196,7 +212,8 @@ class Source(Part):
     @property
     def is_base(self) -> bool:
         """Whether it leaves everything out but its weight in a mixture, and so is the base."""
-        return not self.of_model and not self.given(("table", "poisson", "round_trip", "mixture"))
+        others = ("table", "poisson", "round_trip", "mixture", "guide")
+        return not self.of_model and not self.given(others)
 
 
 def _check_weights(of: str, weights: Mapping[str, float]) -> None:
@@ -212,7 +229,7 @@ def _check_weights(of: str, weights: Mapping[str, float]) -> None:
 
 
 class Choice(Part):
-    """How to choose beta: exactly one wish."""
+    """How to choose beta: exactly one wish; with a confidence, the choice is promised."""
 
     acceptance_rate: Fraction | None = None
     tvd: Share | None = None
@@ -220,22 +237,30 @@ class Choice(Part):
     kl: Annotated[Finite, Field(ge=0)] | None = None
     beta: Positive | None = None
     log_beta: LogLevel | None = None
+    confidence: Annotated[Finite, Field(gt=0, lt=1)] | None = None
+
+    @property
+    def _wishes(self) -> tuple[str, ...]:
+        return tuple(name for name in type(self).model_fields if name != "confidence")
 
     @model_validator(mode="after")
     def _one(self) -> Choice:
-        names = self.given(tuple(type(self).model_fields))
+        names = self.given(self._wishes)
         if len(names) != 1:
             raise ValueError(
                 f"beta is chosen by exactly one wish, but there are {len(names)}: give one of "
-                f"{', '.join(type(self).model_fields)}"
+                f"{', '.join(self._wishes)}"
+            )
+        if self.confidence is not None and names[0] not in BOUNDS:
+            raise ValueError(
+                f"confidence goes with a wish that can be promised, tvd or kl, not with {names[0]}"
             )
         return self
 
     @property
     def wish(self) -> dict[str, float]:
         """The wish, as `Curve.at` takes it."""
-        name = self.given(tuple(type(self).model_fields))[0]
-        return {name: getattr(self, name)}
+        return {name: getattr(self, name) for name in self.given((*self._wishes, "confidence"))}
 
 
 class Recipe(Part):
@@ -267,10 +292,10 @@ class Recipe(Part):
 
     about: str = ""
     base: Source
-    features: dict[Name, FeatureSpec] = {}
-    want: dict[str, Finite] = {}
+    features: dict[Name, FeatureSpec] = Field({})
+    want: dict[str, Finite] = Field({})
     coefficients: dict[str, Finite] = Field({}, alias="lambda")
-    fitted: dict[str, Finite] = {}
+    fitted: dict[str, Finite] = Field({})
     proposal: Source = Source()
     draws: Count = 20_000
     fit: Count = 20_000
@@ -285,7 +310,7 @@ class Recipe(Part):
         return [
             name
             for name, wish in self.want.items()
-            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].boolean
+            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].may_be_boolean
         ]
 
     @property

@@ -25,6 +25,7 @@ from quasir.estimation.quantities import heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.page_data import as_json, page_data
 from quasir.report.phrases import Phrase, beta_text, number_text, phrase, rate_phrase
+from quasir.report.promise_sentences import promise_sentences
 from quasir.report.wish_sentences import sentences
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def page(
         max_z=MAX_Z,
         n_possible=curve.n_possible,
         number=number_text,
+        promise=promise_sentences(certificate),
         script=Markup(script),
         script_hash=_hash(script),
         style=Markup(_packaged("page.css")),

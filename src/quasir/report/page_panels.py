@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quasir.certificates.figures import COLOURS
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES
-from quasir.report.phrases import phrase
+from quasir.report.phrases import number_text, phrase
 
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
@@ -22,6 +22,9 @@ __all__ = ["hues", "panels"]
 
 Hue = tuple[int, bool]
 """The number of a colour, and whether the line is dashed because the colour is used before."""
+
+PROMISED = 2
+"""The number of the colour of promises."""
 
 PANELS: dict[str, tuple[str, str, list[int | None]]] = {
     "tvd": (
@@ -73,6 +76,9 @@ def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> li
         if isinstance(key, str) and (place := QUANTITIES[key].line) is not None:
             later = (0, bool(drawn[place.panel]))  # the second line of a panel is dashed
             drawn[place.panel].append(line(place.label, part, later))
+    for name in ("tvd", "kl"):
+        if (most := getattr(curve.promises, name)) is not None:
+            drawn[name].append(_promised([float(most[i]) for i in order]))
     moments = [line(name, part, colours[name]) for name, part in curve.moments.items()]
     shares = [one for one in moments if all(v is None or 0 <= v <= 1 for v in one["value"])]
     out = []
@@ -113,6 +119,20 @@ def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
         "high": [_short(part.high) for part in parts],
         "main": [one.main for one in said],
         "rest": [one.rest for one in said],
+    }
+
+
+def _promised(most: list[float]) -> dict[str, Any]:
+    """Return the line of a promise: an upper bound, which has no band."""
+    return {
+        "name": "promised (95 %)",
+        "colour": PROMISED,
+        "dashed": False,
+        "value": [_short(bound) for bound in most],
+        "low": [None] * len(most),
+        "high": [None] * len(most),
+        "main": [f"at most {number_text(bound)}" for bound in most],
+        "rest": [""] * len(most),
     }
 
 

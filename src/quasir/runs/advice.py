@@ -1,18 +1,18 @@
-"""Commands that are printed as advice: they work as they are, in a shell."""
+"""Commands that are printed as advice, with the permission that a recipe's own code needs."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
+from quasir.core import advice
 from quasir.recipes import Recipe
 
 __all__ = ["command"]
 
 
 def command(name: str, folder: str | Path, *options: Any, recipe: Recipe | None = None) -> str:
-    """Return a command on a run, with the permission that the recipe's own code needs.
+    """Return a command on a run, as it can be copied into a shell.
 
     Examples
     --------
@@ -20,5 +20,4 @@ def command(name: str, folder: str | Path, *options: Any, recipe: Recipe | None 
     "quasir sample 'runs/my run' -n 1000"
     """
     own = recipe is not None and any(spec.python for spec in recipe.features.values())
-    words = ["quasir", name, str(folder), *map(str, options), *(["--allow-code"] if own else [])]
-    return shlex.join(words)
+    return advice.command(name, folder, *options, own_code=own)

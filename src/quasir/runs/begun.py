@@ -13,7 +13,7 @@ from quasir.core.scores import check_pair
 from quasir.core.types import Proposal
 from quasir.draws.support import check_by_base, refuse_cut_support
 from quasir.errors import InputError, QuasirError, StoreError
-from quasir.recipes.building import build, python_files, resolve
+from quasir.recipes.building import build, own_files, resolve
 from quasir.recipes.paths import located, portable
 from quasir.recipes.schema import Recipe
 from quasir.runs.fitting import FIT, fitting_draws
@@ -84,7 +84,7 @@ class BegunRun:
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
-        files = python_files(recipe, beside)
+        files = own_files(recipe, beside)
         built = build(recipe, beside, allow_code)
         code = {name: hash_of(path) for name, path in files.items()}
         if store is not None:
@@ -135,8 +135,8 @@ class BegunRun:
 
 
 def keep_code(recipe: Recipe, source: Path, folder: Path) -> None:
-    """Copy the files of a user's own features into the run, from next to the recipe."""
-    for name, path in python_files(recipe, source).items():
+    """Copy the files of a recipe's own features and guides into the run, from next to it."""
+    for name, path in own_files(recipe, source).items():
         if path.resolve() != (folder / name).resolve():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_bytes(folder / name, path.read_bytes())
@@ -158,7 +158,7 @@ def _is_free(folder: Path, recipe: Recipe) -> bool:
         refuse_changes(left, recipe, folder)
     except QuasirError:
         return False
-    code = {Path(name).parts[0] for name in python_files(recipe, folder)}
+    code = {Path(name).parts[0] for name in own_files(recipe, folder)}
     empty = not any((folder / "draws").glob("*"))
     return empty and there <= {"recipe.yaml", "draws", *code}
 

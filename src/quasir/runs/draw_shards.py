@@ -12,6 +12,7 @@ from functools import partial
 from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Target
+from quasir.draws.ceiling import known_of
 from quasir.draws.draw_blocks import draw_pieces
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine, Task, Work
@@ -35,7 +36,6 @@ class Written:
 
     shard: Shard
     doubts: tuple[str, ...]
-    log_ceiling: float
     machine: str
     process: int
 
@@ -73,6 +73,9 @@ def draw_into(
     if store.manifest.stopped is not None:
         store.change(stopped=None)
         store.write_manifest()
+    if store.manifest.known is None:
+        store.change(known=known_of(target, proposal).to_dict())
+        store.write_manifest()
     missing = store.missing(n)
     tasks = [(number, store.draws_in(number, n)) for number in missing]
     wanted = sum(size for _, size in tasks)
@@ -95,10 +98,7 @@ def draw_into(
             _see(store.location, number, written)
             store.change(**workers.after(written.machine, written.process))
             if not store.shards:
-                store.change(doubts=written.doubts, log_ceiling=written.log_ceiling)
-            elif written.log_ceiling > store.log_ceiling:
-                # A feature that was boolean in the shards before has given a number.
-                store.change(log_ceiling=written.log_ceiling)
+                store.change(doubts=written.doubts)
             store.record(number, written.shard)
             tally.finish(size)
     finally:
@@ -230,7 +230,6 @@ def _write_drawn(
     return Written(
         shard=Shard(len(draws), sha256, seconds, location.identity(shard_name(number))),
         doubts=draws.doubts,
-        log_ceiling=draws.log_ceiling,
         machine=socket.gethostname(),
         process=os.getpid(),
     )

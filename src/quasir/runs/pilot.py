@@ -1,129 +1,41 @@
 """How many draws, hours and machines a wish needs, estimated from a run's pilot draws.
 
 A standard error falls as 1/sqrt(N), so N = n (se_n/se)^2 draws are needed, where the pilot has n
-draws. The uncertainty of N comes from the pilot too: its draws are cut into parts, and the
-variances of the parts are compared. Doubts name what the pilot cannot know, such as a tail
-it has not seen.
+draws. A promise needs as many draws as make the wealth of its bet large enough
+(`quasir.certificates.forecast`). The uncertainty of N comes from the pilot too: its draws are cut
+into parts, and what the parts give is compared. Doubts name what the pilot cannot know, such as a
+tail it has not seen.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from quasir.certificates.certificate import Certificate
+from quasir.certificates.forecast import draws_for
 from quasir.certificates.tradeoff import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
-from quasir.estimation.estimate import Z95
 from quasir.estimation.quantities import WISHES
+from quasir.runs.plan import MOST_DRAWS, PARTS, Plan, Range, pilot_draws, planned
 from quasir.store import Store
-from quasir.store.manifest import shard_name
 
-__all__ = ["Plan", "Range", "plan_run"]
+__all__ = ["SHARE", "plan_run"]
 
-PILOT = 1_000_000
-"""Draws of the pilot that are used, at most."""
-MOST_DRAWS = 1e18
-"""A plan for more draws than this is a slip."""
-PARTS = 8
-"""Parts that the pilot is cut into."""
-SMALL_PILOT = 5000
-"""A pilot with fewer draws has probably not seen the tail."""
-HEAVY = 0.5
-"""Above this Pareto k the ratios have no variance, and errors fall more slowly than 1/sqrt(N)."""
+SHARE = 0.75
+"""A promise is planned for this share of the acceptance rate that the wish truly costs."""
 
 
-@dataclass(frozen=True)
-class Range:
-    """A number with a 95 % range."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, value: float, relative: float) -> Range:
-        """Return the range of a positive number with this relative standard error."""
-        factor = math.exp(min(Z95 * relative, 50.0))
-        return cls(value, value / factor, value * factor)
-
-    def times(self, number: float) -> Range:
-        """Return the range of a multiple."""
-        return Range(self.value * number, self.low * number, self.high * number)
-
-    def to_dict(self) -> dict[str, float]:
-        """Return a JSON-ready dictionary."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Draws, time and space that a precision needs.
-
-    Attributes
-    ----------
-    of : str
-        The estimate whose standard error is wished for.
-    se : float
-        That standard error.
-    pilot : Certificate
-        The pilot's certificate at the beta that the wish asks for.
-    draws : Range
-        Draws in all, including the pilot's.
-    samples : Range
-        Accepted draws among them.
-    per_second : Range or None
-        Draws a second on one machine; None where no shard has its time recorded.
-    workers : int
-        Workers on each machine.
-    seconds : Range or None
-        Time on one machine for the draws that are still missing.
-    bytes : float
-        Size on disk of all draws.
-    doubts : list of str
-    """
-
-    of: str
-    se: float
-    pilot: Certificate
-    draws: Range
-    samples: Range
-    per_second: Range | None
-    workers: int
-    seconds: Range | None
-    bytes: float
-    doubts: list[str]
-
-    def machines_for(self, hours: float) -> int | None:
-        """Return how many machines finish within the time, by the upper end of the range."""
-        if not 0 < hours < math.inf:
-            raise InputError(f"hours is {hours}, but must be a finite number above 0.")
-        if self.seconds is None or not math.isfinite(needed := self.seconds.high / (3600 * hours)):
-            return None
-        return max(1, math.ceil(needed))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary."""
-        return {
-            "of": self.of,
-            "se": self.se,
-            "pilot": self.pilot.to_dict(),
-            "draws": self.draws.to_dict(),
-            "samples": self.samples.to_dict(),
-            "draws_per_second": None if self.per_second is None else self.per_second.to_dict(),
-            "workers": self.workers,
-            "seconds": None if self.seconds is None else self.seconds.to_dict(),
-            "bytes": self.bytes,
-            "doubts": self.doubts,
-        }
-
-
-def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = None) -> Plan:
-    """Plan a run from the draws that a store holds.
+def plan_run(
+    store: Store,
+    wish: dict[str, float],
+    se: float | None = None,
+    of: str | None = None,
+    share: float = SHARE,
+) -> Plan:
+    """Plan a run from the draws that a store holds: for a precision, or for a promise.
 
     Parameters
     ----------
@@ -131,21 +43,27 @@ def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = N
         With some thousands of draws.
     wish : dict
         How beta is chosen, as `Curve.at` takes it.
-    se : float
-        The standard error to reach.
+    se : float, optional
+        The standard error to reach; without one, the wish has a confidence, and the plan is for its
+        promise.
     of : str, optional
         The estimate that should have this error; by default the one in the wish, or TVD.
+    share : float
+        For a promise: the acceptance rate to reach, as a share of that of the estimate.
 
     Raises
     ------
     UnreachableError
         If the pilot cannot confirm the wish at any beta; the message says what would help.
     """
+    if se is None:
+        return _plan_promise(store, wish, share)
     if not 0 < se < math.inf:
         raise InputError(f"se is {se}, but must be a finite number above 0.")
+    wish = {key: value for key, value in wish.items() if key != "confidence"}
     name = next(iter(wish))
     of = of or (name if name in WISHES else "tvd")
-    pilot = _pilot(store)
+    pilot = pilot_draws(store)
     certificate = tradeoff(pilot).at(**wish)
     now = certificate.estimate(of)
     if math.isnan(now.se):
@@ -160,45 +78,39 @@ def plan_run(store: Store, wish: dict[str, float], se: float, of: str | None = N
         )
     relative = _relative_error(pilot, certificate, of)
     wanted = Range.around(max(len(pilot) * (now.se / se) ** 2, 1.0), relative)
-    rate = certificate.acceptance_rate.value
-    per_second, workers = _speed(store)
-    still = Range(*(max(end - len(store), 0.0) for end in (wanted.value, wanted.low, wanted.high)))
-    seconds = None
-    if per_second is not None:
-        seconds = Range(
-            still.value / per_second.value,
-            still.low / per_second.high,
-            still.high / per_second.low,
+    return planned(store, certificate, of, wanted, relative, se=se)
+
+
+def _plan_promise(store: Store, wish: dict[str, float], share: float) -> Plan:
+    """Plan the draws until a wish is promised at a share of the acceptance rate it truly costs."""
+    if "confidence" not in wish:
+        raise InputError(
+            "a plan is for a standard error (se, --se 0.005), or for a promise (a confidence "
+            "beside tvd or kl, --tvd 0.1 --confidence 0.95): give one of them."
         )
-    size = sum(store.location.identity(shard_name(i))[0] for i in store.numbers())
-    return Plan(
-        of=of,
-        se=se,
-        pilot=certificate,
-        draws=wanted,
-        samples=wanted.times(rate),
-        per_second=per_second,
-        workers=workers,
-        seconds=seconds,
-        bytes=wanted.value * size / len(store),
-        doubts=_doubts(
-            certificate, store=store, relative=relative, wanted=wanted, per_second=per_second
-        ),
-    )
+    if not 0 < share < 1:
+        raise InputError(f"share is {share:g}, but must lie between 0 and 1.")
+    (name, wanted), confidence = next(iter(wish.items())), wish["confidence"]
+    pilot = pilot_draws(store)
+    curve = tradeoff(pilot)
+    curve.at(**wish)  # says so, if it cannot be promised at all
+    estimated = curve.at(**{name: wanted})
+    rate = share * estimated.acceptance_rate.value
 
+    def needed(draws: Draws) -> float:
+        evaluator = tradeoff(draws).evaluator
+        return draws_for(evaluator, name, wanted, confidence, rate)
 
-def _pilot(store: Store) -> Draws:
-    """Return the first draws, without items; raise `StoreError` for a damaged shard."""
-    import pyarrow as pa
-
-    parts, damaged = [], []
-    for number in store.numbers()[: max(PILOT // store.shard_size, 1)]:
-        try:
-            parts.append(Draws.of_shard(store, number, items=False))
-        except (OSError, pa.ArrowException):
-            damaged.append(number)
-    store.refuse(damaged)
-    return Draws.concatenate(parts)
+    draws = needed(pilot)
+    if not draws < MOST_DRAWS:
+        raise InputError(
+            f"no number of draws promises {name} = {wanted:g} at {share:g} of the acceptance rate "
+            f"{estimated.acceptance_rate.value:.3g}: ask for a smaller share."
+        )
+    parts = [needed(pilot.take(rows)) for rows in np.array_split(np.arange(len(pilot)), PARTS)]
+    relative = float(np.std(parts, ddof=1) / np.mean(parts) / math.sqrt(PARTS))
+    relative = relative if math.isfinite(relative) else math.inf
+    return planned(store, estimated, name, Range.around(draws, relative), relative, share=share)
 
 
 def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
@@ -216,63 +128,3 @@ def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
         variances.append(0.0 if math.isnan(variance) else variance)
     mean = float(np.mean(variances))
     return float(np.std(variances, ddof=1) / math.sqrt(PARTS) / mean) if mean else math.inf
-
-
-def _speed(store: Store) -> tuple[Range | None, int]:
-    """Return the draws a second on one machine, and the number of its workers."""
-    machines = max(store.manifest.machines or 1, 1)
-    workers = max(round((store.manifest.workers or 1) / machines), 1)
-    timed = [shard for shard in store.shards.values() if shard.seconds]
-    if not timed:
-        return None, workers
-    speeds = np.array([shard.draws / (shard.seconds or math.nan) for shard in timed])
-    total = sum(shard.draws for shard in timed) / sum(shard.seconds or 0.0 for shard in timed)
-    relative = 0.5  # a guess, since one shard shows no spread
-    if len(timed) > 1:
-        relative = float(speeds.std(ddof=1) / math.sqrt(len(timed)) / speeds.mean())
-    return Range.around(total * workers, relative), workers
-
-
-def _doubts(
-    certificate: Certificate,
-    *,
-    store: Store,
-    relative: float,
-    wanted: Range,
-    per_second: Range | None,
-) -> list[str]:
-    doubts = list(certificate.doubts)
-    n = certificate.n
-    if n < SMALL_PILOT:
-        doubts.append(
-            f"The pilot has {n:,} draws: the rare large ratios that decide the error may not "
-            "be among them. Draw about 10,000 before planning."
-        )
-    if certificate.pareto_k > HEAVY:
-        doubts.append(
-            f"Pareto k is {certificate.pareto_k:.2f}, above {HEAVY}: the ratios may have no "
-            "variance. Then the error falls more slowly than 1/sqrt(N), and this plan is too "
-            "small. A proposal closer to the target helps more than more draws."
-        )
-    if not relative < 0.25:
-        doubts.append(
-            f"Parts of the pilot disagree on the variance (relative error {relative:.2g}): the "
-            f"number of draws is known to a factor of {math.exp(min(Z95 * relative, 9.0)):.2g}. "
-            "A longer pilot narrows it."
-        )
-    if wanted.value > 1000 * n:
-        doubts.append(
-            f"The plan is {wanted.value / n:,.0f} times the pilot, and does not know of events "
-            f"rarer than one in {n:,} draws. Plan again after a tenth of the draws."
-        )
-    if per_second is None:
-        doubts.append(
-            f"{store.folder} does not record how long its shards took, so the hours are unknown; "
-            "a run that is drawn from a recipe does."
-        )
-    elif sum(1 for shard in store.shards.values() if shard.seconds) < 3:
-        doubts.append(
-            "The speed comes from fewer than three shards, and the first one is slower: a pilot "
-            "with more shards measures it better."
-        )
-    return doubts

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from quasir import recipes
+from quasir.core.files import is_file
 from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
 from quasir.runs.begun import BegunRun
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.holding import held, must_be_possible
+from quasir.runs.folders import must_be_possible
 from quasir.runs.on_disk import Run
 from quasir.runs.outputs import write_outputs
-from quasir.store import MANIFEST, Store
+from quasir.store import MANIFEST, Store, locked
 
 __all__ = [
     "begin",
@@ -74,7 +75,7 @@ def run(
     reporter = _reporter(progress)
     folder = folder_of(recipe, out)
     read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
-    with held(folder):
+    with locked(folder):
         begun = begin(
             recipe, folder, draws=draws, seed=seed, allow_code=allow_code, reporter=reporter
         )
@@ -103,7 +104,7 @@ def _folder(recipe: RecipeSource, out: str | Path | None) -> Path:
         digest = hashlib.sha256(recipes.dump(recipes.from_dict(recipe)).encode()).hexdigest()
         return Path("runs") / f"recipe-{digest[:8]}"
     path = Path(recipe)
-    return path if (path / "recipe.yaml").is_file() else Path("runs") / path.stem
+    return path if is_file(path / "recipe.yaml") else Path("runs") / path.stem
 
 
 def read_recipe(recipe: RecipeSource, **changes: Any) -> tuple[Recipe, Path]:
@@ -147,7 +148,7 @@ def draw_all(
     """Make the missing draws; return how many."""
     reporter, store = reporter or Quiet(), begun.store
     if repair:
-        damaged = store.damaged()
+        damaged = store.damaged(marks=True)
         if damaged:
             reporter.say(f"drawing {len(damaged)} damaged shards again")
             store.forget(damaged)

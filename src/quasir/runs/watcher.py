@@ -7,7 +7,6 @@ may depend on their draws.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from typing import Any
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.curve import Curve
 from quasir.certificates.tradeoff import curve_of, summary_basis
-from quasir.core.formatting import level_text
-from quasir.errors import InputError, QuasirError
-from quasir.estimation.estimate import Estimate
+from quasir.errors import QuasirError
 from quasir.estimation.summary import Summary
 from quasir.estimation.summary_cache import shard_summary, summarise
 from quasir.recipes.schema import Recipe
@@ -25,7 +22,7 @@ from quasir.runs.integrity import read_checked
 from quasir.runs.outcome import choose_beta
 from quasir.store import Store
 
-__all__ = ["Glance", "Precision", "Watcher", "speed_of"]
+__all__ = ["Glance", "Watcher", "speed_of"]
 
 RECENT = 16
 """The speed is measured on so many of the last shards."""
@@ -169,53 +166,3 @@ def _chosen(curve: Curve, recipe: Recipe) -> tuple[Certificate | None, str | Non
         return choose_beta(curve, recipe.choose.wish)
     except QuasirError as error:
         return None, str(error)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """A wish for the precision of an estimate, such as ``tvd_se=0.005`` or ``ess=1000``.
-
-    Examples
-    --------
-    >>> Precision.parse("moment:female_se=0.01")
-    Precision(name='moment:female', most=0.01, least_ess=None)
-    """
-
-    name: str
-    most: float | None = None
-    least_ess: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Precision:
-        """Return the wish that a text states."""
-        match = re.fullmatch(r"(ess|(.+)_se)=([0-9.eE+-]+)", text)
-        try:
-            value = float(match[3]) if match else -1.0
-        except ValueError:
-            value = -1.0
-        if match is None or not value > 0:
-            raise InputError(
-                f"{text!r} is no precision: give the standard error of an estimate, as in "
-                "tvd_se=0.005 or moment:female_se=0.01, or an effective sample size, as in "
-                "ess=1000."
-            )
-        if match[2] is None:
-            return cls("ess", least_ess=value)
-        return cls(match[2], most=value)
-
-    def reached(self, certificate: Certificate) -> bool:
-        """Return whether a certificate has this precision; a standard error of NaN has none."""
-        if self.least_ess is not None:
-            return certificate.ess >= self.least_ess
-        assert self.most is not None
-        return bool(self._estimate(certificate).se <= self.most)
-
-    def describe(self, certificate: Certificate) -> str:
-        """Return the precision of a certificate in words."""
-        at = f"at beta = {level_text(certificate.log_beta)}, from {certificate.n:,} draws"
-        if self.least_ess is not None:
-            return f"the effective sample size is {certificate.ess:,.0f} {at}"
-        return f"{self.name} is {self._estimate(certificate)} {at}"
-
-    def _estimate(self, certificate: Certificate) -> Estimate:
-        return certificate.estimate(self.name)

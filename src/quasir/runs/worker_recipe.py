@@ -10,7 +10,7 @@ from typing import Any
 from quasir import recipes
 from quasir.core.types import Proposal, Target
 from quasir.errors import StoreError
-from quasir.recipes.building import build, python_files, resolve
+from quasir.recipes.building import build, own_files, resolve
 from quasir.recipes.schema import Recipe
 
 __all__ = ["RecipeParts"]
@@ -37,9 +37,7 @@ class RecipeParts:
     @classmethod
     def of(cls, recipe: Recipe, folder: Path, models: list[dict[str, Any]]) -> RecipeParts:
         """Return the parts of a run in `folder`."""
-        files = tuple(
-            (name, path.read_bytes()) for name, path in python_files(recipe, folder).items()
-        )
+        files = tuple((name, path.read_bytes()) for name, path in own_files(recipe, folder).items())
         return cls(recipes.dump(recipe), files, tuple(models))
 
     def __call__(self) -> tuple[Target, Proposal]:

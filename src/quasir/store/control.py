@@ -11,10 +11,11 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
 
-from quasir.core.files import write_json
+from quasir.core.files import make_folder, unwritable, write_json
 from quasir.errors import StoreError
 
 __all__ = ["ask_to_stop", "clear_stop", "holder_ended", "locked", "stop_asked"]
@@ -24,22 +25,37 @@ STOP = "stop"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a run for this process; the system unlocks it when the process ends in any way."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as file:
+    """Make a run's folder, and lock it for this process, until the process ends in any way.
+
+    Only what writes needs this: a run that cannot be written can still be looked at.
+
+    Raises
+    ------
+    StoreError
+        If the folder cannot be made or written, or another process holds it.
+    """
+    make_folder(folder)
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise StoreError(
-                f"{folder} is in use by process {holder}: two processes on one run would write "
-                "over each other. Wait for it to end, or give another folder."
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()} on {socket.gethostname()}")
-        file.flush()
+            # Without a buffer, closing the file cannot fail a second time on a full disk.
+            _lock(stack.enter_context((folder / ".lock").open("ab+", buffering=0)), folder)
+        except OSError as error:
+            raise unwritable(folder, error) from error
         yield
+
+
+def _lock(file: FileIO, folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        holder = file.read().decode(errors="replace").strip() or "unknown"
+        raise StoreError(
+            f"{folder} is in use by process {holder}: two processes on one run would write "
+            "over each other. Wait for it to end, or give another folder."
+        ) from error
+    file.truncate(0)
+    file.write(f"{os.getpid()} on {socket.gethostname()}".encode())
 
 
 def holder_ended(folder: Path) -> bool:

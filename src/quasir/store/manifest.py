@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,8 +92,8 @@ class Manifest:
         Address of the shards, where they are not in the run's folder.
     doubts : tuple of str
         Problems of the run that cannot be seen in its draws.
-    log_ceiling : float
-        Upper bound on every log ratio; infinite if none is known.
+    known : dict or None
+        What is known about ratios that were not drawn (`quasir.draws.known.Known`).
     workers, machines : int or None
         How many workers and machines drew the last shards.
     stopped : str or None
@@ -113,7 +112,7 @@ class Manifest:
     code: dict[str, str] = field(default_factory=dict)
     shards_at: str | None = None
     doubts: tuple[str, ...] = ()
-    log_ceiling: float = math.inf
+    known: dict[str, Any] | None = None
     workers: int | None = None
     machines: int | None = None
     stopped: str | None = None
@@ -126,7 +125,7 @@ class Manifest:
         optional = {
             "shards_at": self.shards_at,
             "doubts": list(self.doubts) or None,
-            "log_ceiling": self.log_ceiling if math.isfinite(self.log_ceiling) else None,
+            "known": self.known,
             "workers": self.workers,
             "machines": self.machines,
             "stopped": self.stopped,
@@ -201,15 +200,12 @@ class Manifest:
             f"its doubts are {doubts!r}",
         )
         object.__setattr__(self, "doubts", tuple(doubts))
-        _must(
-            _is_number(self.log_ceiling) and not math.isnan(self.log_ceiling),
-            f"its log_ceiling is {self.log_ceiling!r}",
-        )
         for name in ("workers", "machines"):
             value = getattr(self, name)
             _must(value is None or _is_count(value), f"its {name} is {value!r}")
-        check = self.base_check
-        _must(check is None or isinstance(check, dict), f"its base_check is {check!r}")
+        for name in ("base_check", "known"):
+            value = getattr(self, name)
+            _must(value is None or isinstance(value, dict), f"its {name} is {value!r}")
 
 
 def seal_of(content: Mapping[str, Any]) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from quasir.core.formatting import shown
 from quasir.errors import StoreError
+from quasir.store.advice import drawing
+from quasir.store.manifest import shard_name
 
 __all__ = ["Origin"]
 
@@ -37,7 +40,7 @@ class Origin:
         facts = {"number": number, "seed": self.seed, "recipe": self.recipe}
         return {KEY: json.dumps(facts).encode()}
 
-    def check(self, metadata: Mapping[bytes, bytes] | None, number: int, path: str) -> None:
+    def check(self, metadata: Mapping[bytes, bytes] | None, number: int, folder: Path) -> None:
         """Raise an error if a file is not shard `number` of this run.
 
         Raises
@@ -57,8 +60,8 @@ class Origin:
         ]
         if wrong:
             raise StoreError(
-                f"{path} is not the shard that this run wrote there: {'; '.join(wrong)}. It was "
-                "copied from elsewhere or edited, and no estimate from it can be trusted. "
-                "`quasir draw RUN --repair` draws it again.",
+                f"{shard_name(number)} is not the shard that this run wrote there: "
+                f"{'; '.join(wrong)}. It was copied from elsewhere or edited, and no estimate from "
+                f"it can be trusted. {drawing(folder, '--repair')}",
                 [number],
             )

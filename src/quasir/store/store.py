@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.files import write_json
+from quasir.core.files import is_file, make_folder, shortened, write_json
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Items
 from quasir.errors import InputError, StoreError
+from quasir.store.advice import drawing
 from quasir.store.earlier import mixture_doubt
 from quasir.store.locations import Location, location_of
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST, Manifest, Shard, shard_name
@@ -62,12 +63,12 @@ class Store:
     ) -> Store:
         """Create an empty store; `facts` are further fields of its `Manifest`."""
         folder = Path(folder)
-        if (folder / MANIFEST).exists():
+        if is_file(folder / MANIFEST):
             raise InputError(f"{folder} holds a run already: give another folder, or remove it.")
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         manifest = Manifest(seed=seed, blocks_a_shard=blocks_a_shard, **facts)
         if not manifest.shards_at:
-            (folder / "draws").mkdir(exist_ok=True)
+            make_folder(folder / "draws")
         store = cls(folder, manifest, {})
         store.write_manifest()
         return store
@@ -77,8 +78,8 @@ class Store:
         """Open an existing store; no shard is read yet."""
         folder = Path(folder)
         path = folder / MANIFEST
-        if not path.is_file():
-            raise InputError(f"{folder} is no run: it has no {MANIFEST}.")
+        if not is_file(path):
+            raise InputError(f"{shortened(folder)} is no run: it has no {MANIFEST}.")
         try:
             return cls(folder, *Manifest.from_dict(json.loads(path.read_text())))
         except (ValueError, RecursionError, StoreError) as error:
@@ -118,11 +119,6 @@ class Store:
         earlier = mixture_doubt(self.folder) if self.manifest.format == 1 else ()
         return self.manifest.doubts + earlier
 
-    @property
-    def log_ceiling(self) -> float:
-        """Upper bound on every log ratio; infinite if none is known."""
-        return self.manifest.log_ceiling
-
     def __len__(self) -> int:
         """Return the number of draws before the first gap."""
         total = 0
@@ -139,9 +135,7 @@ class Store:
         """Return the numbers of the shards before the first gap."""
         n = len(self)
         if n == 0:
-            raise StoreError(
-                f"{self.folder} holds no draws yet: `quasir draw {self.folder}` draws them."
-            )
+            raise StoreError(f"{self.folder} holds no draws yet. {drawing(self.folder)}")
         return range(-(-n // self.shard_size))
 
     @cached_property
@@ -194,13 +188,15 @@ class Store:
         self._unwritten = 0
         write_json(self.folder / MANIFEST, self.manifest.to_dict(self.shards, len(self)))
 
-    def damaged(self) -> list[int]:
-        """Return the shards that are absent, or differ from what was written."""
+    def damaged(self, marks: bool = False) -> list[int]:
+        """Return the shards that are absent or changed; with `marks`, also those of other runs."""
 
         def is_damaged(number: int) -> bool:
             try:
+                if marks:
+                    self._table(number, [], check=False)
                 return self.location.sha256(shard_name(number)) != self.shards[number].sha256
-            except OSError:
+            except (OSError, ValueError, StoreError):
                 return True
 
         numbers = sorted(self.shards)
@@ -220,8 +216,7 @@ class Store:
             raise StoreError(
                 f"{len(wrong)} of {len(self.shards)} shards of {self.folder} are absent, truncated "
                 f"or edited: {names}{more}. Their hashes are not those of the manifest, so no "
-                f"estimate from them can be trusted. `quasir draw {self.folder} --repair` draws "
-                "them again.",
+                f"estimate from them can be trusted. {drawing(self.folder, '--repair')}",
                 wrong,
             )
 
@@ -278,9 +273,9 @@ class Store:
         return read(source, [name for name in schema.names if name in names], check)
 
     def check_origin(self, number: int, metadata: Any) -> None:
-        """Raise an error if a file's metadata are not those of shard `number` of this run."""
+        """Raise an error if a file has not the mark of shard `number` of this run."""
         if self.manifest.format != 1:
-            self.origin.check(metadata, number, shard_name(number))
+            self.origin.check(metadata, number, self.folder)
 
     def _number_columns(self) -> list[str]:
         from quasir.store.shard_format import schema_of

@@ -28,7 +28,7 @@ def opposite(feature: Feature) -> Feature:
         return ~feature.as_boolean(feature(items))
 
     name = f"not {_name(feature, 'not')}"
-    made = Feature(name, function, batched=True, expensive=feature.expensive)
+    made = Feature(name, function, batched=True, expensive=feature.expensive, boolean=True)
     made._made_of = ("not", feature)
     return made
 
@@ -68,6 +68,7 @@ def combined(how: Literal["and", "or"], first: Feature, second: Feature) -> Feat
         batched=True,
         expensive=dear.expensive,
         spans=spans if first.spans or second.spans else None,
+        boolean=True,
     )
     made._made_of = (how, first, second)
     return made

@@ -20,8 +20,8 @@ __all__ = ["Factor", "Pointwise", "Tilt", "reward", "tilt"]
 class Factor(Protocol):
     """A factor of b(x), a function of one feature.
 
-    It may also have ``log_most(boolean)``, the log of its largest value, given whether the feature
-    is boolean: the ratios then have a ceiling (`quasir.draws.ceiling`).
+    It may also have ``log_most()``, the log of the largest value that any item can have: the ratios
+    then have a ceiling (`quasir.draws.ceiling`).
     """
 
     @property
@@ -47,8 +47,8 @@ class Pointwise:
         """Return 0 or -inf."""
         return np.where(self.feature.as_boolean(column), 0.0, -np.inf)
 
-    def log_most(self, boolean: bool) -> float:
-        """Return the log of the factor's largest value."""
+    def log_most(self) -> float:
+        """Return 0, the log of 1: values of the feature other than 0 and 1 are refused."""
         return 0.0
 
     def __str__(self) -> str:
@@ -81,9 +81,11 @@ class Tilt:
             )
         return logs
 
-    def log_most(self, boolean: bool) -> float:
-        """Return the log of the factor's largest value; infinite if the feature is not boolean."""
-        return max(self.coefficient, 0.0) if boolean else np.inf
+    def log_most(self) -> float:
+        """Return the log of the factor's largest value, by what the feature declares."""
+        if self.coefficient == 0:
+            return 0.0
+        return max(self.coefficient * end for end in self.feature.bounds)
 
     def __rmul__(self, base: Any) -> Any:
         """Return base * tilt."""
@@ -112,7 +114,8 @@ def tilt(feature: Feature, coefficient: float) -> Tilt:
 def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0) -> Tilt:
     """Return the factor exp(r(x)/temperature) of KL-regularised reinforcement learning.
 
-    A plain callable becomes a feature named ``reward``.
+    A plain callable becomes a feature named ``reward``. A reward that is bounded gives a ceiling of
+    the ratios if it says so: ``reward(qr.Feature("reward", function, high=1.0))``.
     """
     value = number("temperature", temperature)
     if not 0 < value < np.inf or 1.0 / value == np.inf:

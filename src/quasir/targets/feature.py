@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import LARGEST, check_bool, check_callable, reals, show
+from quasir.core.arguments import LARGEST, check_bool, check_callable, number, reals, show
 from quasir.core.items import Coded, check_items
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
@@ -39,6 +41,11 @@ class Feature:
         Whether to skip items that cheaper features made impossible; its column is NaN there.
     spans : callable, optional
         From a text to the places (start, end) that make the feature fire, to colour them.
+    boolean : bool
+        Declares that it is true or false for every item. A declaration is held to: any other
+        value is an error. It is what a ceiling of the ratios, and so a promise, can rest on.
+    low, high : float, optional
+        Declare that no item has a smaller, or a larger, value. One of them may be left out.
 
     Examples
     --------
@@ -61,6 +68,10 @@ class Feature:
         batched: bool = False,
         expensive: bool = False,
         spans: Spans | None = None,
+        *,
+        boolean: bool = False,
+        low: float | None = None,
+        high: float | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InputError(
@@ -76,6 +87,9 @@ class Feature:
             check_callable("spans", spans, "a function from a text to pairs (start, end)")
         self.name, self.function, self.batched = name, function, batched
         self.expensive, self.spans = expensive, spans
+        check_bool("boolean", boolean)
+        self.boolean = bool(boolean)
+        self.bounds = _bounds(name, boolean, low, high)
         self._made_of: tuple[Any, ...] = ()
 
     def __call__(self, items: Items) -> NDArray[Any]:
@@ -126,7 +140,23 @@ class Feature:
                 f"items, the first being {show(items[i])}; it must be finite, and at most "
                 f"{LARGEST:g} in size."
             )
-        return column
+        self._keeps_to_its_bounds(column, items)
+        return self.as_boolean(column) if self.boolean else column
+
+    def _keeps_to_its_bounds(self, column: NDArray[Any], items: Items) -> None:
+        """Refuse a value that the feature declared to be impossible."""
+        low, high = self.bounds
+        wrong = (column < low) | (column > high)
+        if self.boolean and column.dtype != bool:
+            wrong |= (column != 0) & (column != 1)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            declared = "is declared boolean" if self.boolean else f"is declared {_range(low, high)}"
+            raise FeatureError(
+                f"feature {self.name!r} {declared}, but is {column[i]:g} for {int(wrong.sum())} of "
+                f"{len(items)} items, the first being {show(items[i])}. Promises rest on what a "
+                "feature declares: correct the declaration, or the function."
+            )
 
     def __invert__(self) -> Feature:
         """Return the feature that fires where this one does not."""
@@ -151,6 +181,12 @@ class Feature:
             f"feature {self.name!r} is neither true nor false by itself. To combine features, use "
             "f & g, f | g and ~f instead of `and`, `or` and `not`."
         )
+
+    def renamed(self, name: str) -> Feature:
+        """Return the same feature under another name."""
+        made = copy(self)
+        made.name = name
+        return made
 
     def same_as(self, other: Feature) -> bool:
         """Return whether this is the other feature, or made in the same way of the same ones."""
@@ -182,3 +218,26 @@ class Feature:
 
     def __repr__(self) -> str:
         return f"Feature({show(self.name)})"
+
+
+def _bounds(name: str, boolean: bool, low: Any, high: Any) -> tuple[float, float]:
+    """Return the least and the greatest value that are declared; infinite where none is."""
+    if boolean and not (low is None and high is None):
+        raise InputError(
+            f"feature {show(name)} is declared boolean, so it is 0 or 1: leave out low and high."
+        )
+    if boolean:
+        return 0.0, 1.0
+    least = -math.inf if low is None else number("low", low)
+    most = math.inf if high is None else number("high", high)
+    if not least <= most or least == math.inf or most == -math.inf:
+        raise InputError(
+            f"feature {show(name)} is declared between {show(low)} and {show(high)}: no number is."
+        )
+    return least, most
+
+
+def _range(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"

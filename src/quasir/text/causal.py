@@ -236,6 +236,7 @@ class CausalLM(BatchHalving):
         )
 
     log_score = log_prob
+    log_z = 0.0
 
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return the logits at chosen positions, before temperature, top-k and top-p.

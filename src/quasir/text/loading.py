@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from transformers import (
 )
 from transformers.activations import NewGELUActivation
 
+from quasir.core.files import shortened
+from quasir.core.formatting import shown
 from quasir.errors import InputError
 
 __all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given", "with_fused_gelu"]
@@ -66,11 +69,11 @@ def load(
             source, dtype=DTYPES[dtype], use_safetensors=True, **options
         )
     except (OSError, ValueError) as error:
+        there = "it exists, but does not load" if os.path.isdir(where) else "it does not exist"
         raise InputError(
-            f"the model {name!r} could not be loaded. Tried: the built-in models "
-            f"({', '.join(BUILT_IN)}), a local folder of that name "
-            f"({'it exists, but does not load' if where.is_dir() else 'it does not exist'}), and "
-            f"the Hugging Face hub ({str(error).splitlines()[0]}). A folder with config.json, the "
+            f"the model {shown(name)} could not be loaded. Tried: the built-in models "
+            f"({', '.join(BUILT_IN)}), a local folder of that name ({there}), and "
+            f"the Hugging Face hub ({_first_line(error)}). A folder with config.json, the "
             "tokenizer's files and model.safetensors works offline."
         ) from error
     if adapter is not None:
@@ -95,14 +98,18 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         return AutoTokenizer.from_pretrained(source, revision=revision)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"the tokenizer of {name!r} could not be loaded ({str(error).splitlines()[0]})."
+            f"the tokenizer of {shown(name)} could not be loaded ({_first_line(error)})."
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return shortened(next(iter(str(error).splitlines()), type(error).__name__))
 
 
 def _place(name: str) -> tuple[Path, str]:
     """Return the local folder a name stands for, and the folder if it exists or else the name."""
     where = BUILT_IN.get(name, Path(name))
-    return where, str(where) if where.is_dir() else name
+    return where, str(where) if os.path.isdir(where) else name
 
 
 def with_fused_gelu(model: Any) -> Any:

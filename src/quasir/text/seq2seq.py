@@ -185,6 +185,7 @@ class Seq2SeqLM(BatchHalving):
         )
 
     log_score = log_prob
+    log_z = 0.0
 
     def _logits(self, ids: Tensor) -> Tensor:
         """Return the logits that predict each token of the rows, and those after the last."""

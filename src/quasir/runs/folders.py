@@ -1,16 +1,13 @@
-"""Holding a run's folder to write into it, with words where that cannot be."""
+"""Paths that cannot be the folder of a run, with words why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from quasir.core.files import make_folder, shortened, unwritable
+from quasir.core.files import shortened
 from quasir.errors import InputError
-from quasir.store import locked
 
-__all__ = ["held", "must_be_possible"]
+__all__ = ["must_be_possible"]
 
 
 def must_be_possible(folder: Path) -> None:
@@ -38,23 +35,3 @@ def must_be_possible(folder: Path) -> None:
         raise InputError(
             f"{shown} cannot be the folder of a run ({why}): give another folder."
         ) from error
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Make a run's folder, and lock it for this process.
-
-    Only what writes needs this: a run that cannot be written can still be looked at.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be made or written, or another process holds it.
-    """
-    make_folder(folder)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except OSError as error:
-            raise unwritable(folder, error) from error
-        yield
