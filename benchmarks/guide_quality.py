@@ -13,6 +13,8 @@ import time
 import numpy as np
 
 import quasir as qr
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.draws.draw_blocks import draw_blocks
 
 TVDS = (0.1, 0.05, 0.02)
 FITTED = {"scientists": 2.5035, "sports": 1.4388, "female": 1.9040}
@@ -52,18 +54,22 @@ def report(name, base, arguments):
     start = time.perf_counter()
     q = base.guided(qr.guides.boost(wanted), arguments.share)
     q = q.fit(target, n=arguments.pilot, seed=arguments.seed, progress=False)
-    fitted = time.perf_counter()
+    print(f"{name}: share {q.share:.3f}, fit {time.perf_counter() - start:.0f} s", flush=True)
     if arguments.save:
         q.guide.save(f"{arguments.save}/{name}.json")
-    draws = qr.draw(target, q, arguments.draws, seed=arguments.seed + 1, progress=False)
-    drawn = time.perf_counter()
-    curve = qr.tradeoff(draws)
-    z = float(np.exp(draws.log_ratio).mean())
-    print(
-        f"{name}: {draws!r}, share {q.share:.3f}, fit {fitted - start:.0f} s, "
-        f"draws {drawn - fitted:.0f} s",
-        flush=True,
-    )
+    start, streams, pieces = time.perf_counter(), DrawStreams.of(arguments.seed + 1), []
+    blocks = -(-arguments.draws // BLOCK)
+    marks = {blocks // 5, blocks // 2, blocks} - {0}
+    for block in range(blocks):
+        pieces.append(draw_blocks(target, q, streams, block, 1))
+        if block + 1 in marks:
+            seconds = time.perf_counter() - start
+            worth(qr.Draws.concatenate(pieces), most, seconds)
+
+
+def worth(draws, most, seconds):
+    curve, z = qr.tradeoff(draws), float(np.exp(draws.log_ratio).mean())
+    print(f"  {draws!r}, {len(draws) / seconds:.0f} a second", flush=True)
     print(f"  Z = {z:.4g}; filtering the base accepts {z / most:.4g}", flush=True)
     for tvd in TVDS:
         try:

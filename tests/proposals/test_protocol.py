@@ -38,6 +38,13 @@ def causal(**settings):
     return qr.text.CausalLM(model=gpt2(len(tok)), tokenizer=tok, max_tokens=4, **settings)
 
 
+def masked():
+    pytest.importorskip("torch")
+    from tests.guides.small import model
+
+    return model().guided(qr.guides.regex("a(b|ab)*"))
+
+
 def translator(seed=0):
     pytest.importorskip("torch")
     from tests.text.tiny import marian, tokenizer
@@ -103,6 +110,10 @@ PROPOSALS = {
     "Mixture of prompts": Case(
         lambda: qr.Mixture([(lm := causal()).prompted("a"), lm.prompted("b b")]), atol=1e-4
     ),
+    "Guided, boosted": Case(
+        lambda: causal().guided(qr.guides.boost({"a": 5.0}), share=0.3), atol=1e-4
+    ),
+    "Guided, masked": Case(masked, atol=1e-4),
     "Seq2SeqLM": Case(seq2seq, atol=1e-4),
     "RoundTrip": Case(round_trip, atol=1e-4),
 }

@@ -35,9 +35,10 @@ CHECKED = 16
 """The first draws, which are scored again: log_prob must give what they were drawn with."""
 
 CUT_SUPPORT = (
-    "The proposal gives some items probability 0 (top-k or top-p): if the target has mass "
-    "there, TVD cannot fall below that mass, KL is infinite, and the draws cannot reveal it. Mix "
-    "in a proposal without a cut (Mixture), or read every estimate as on the proposal's support."
+    "The proposal gives some items probability 0 (top-k, top-p or a guide): if the target has "
+    "mass there, TVD cannot fall below that mass, KL is infinite, and the draws cannot reveal it. "
+    "Mix in a proposal without a cut (Mixture), or read every estimate as on the proposal's "
+    "support."
 )
 """The doubt on a proposal whose `truncates` is true."""
 

@@ -50,6 +50,11 @@ class BoostMachine:
         self._otherwise = np.full((self._room, 4), -1, dtype=np.int64)
         self._state((OPEN,) * len(self.automata))
 
+    @property
+    def rare(self) -> NDArray[np.bool_]:
+        """Which factors are those of rare spellings."""
+        return np.array([name.split(" ", 2)[1] == "rare" for name in self.names])
+
     def _log_factors(self, boost: Boost) -> NDArray[np.float64]:
         fitted = dict(boost.fitted)
         logs = np.zeros(len(self.names))

@@ -124,9 +124,9 @@ class MatcherRows:
         if vocabulary.end is not None:
             word = vocabulary.end // 32
             bit = np.array([1 << vocabulary.end % 32], dtype=np.uint32).view(np.int32)[0]
-            for i in np.flatnonzero(mask[:, word] & bit).tolist():
-                if not self.matchers[i].is_accepting():
-                    mask[i, word] &= ~bit
+            for row in np.flatnonzero(mask[:, word] & bit).tolist():
+                if not self.matchers[row].is_accepting():
+                    mask[row, word] &= ~bit
         return np.ascontiguousarray(mask[:, : words_of(vocabulary.size)])
 
     def advance(self, tokens: Ints) -> None:

@@ -31,8 +31,9 @@ Held out, the recipe `contains` accepted at TVD 0.1 68, 98, 109, 112 and 106 tim
 base with k = 1, 1.5, 2, 3 and 5."""
 LEAST = 0.05
 """Smallest factor, for the usual spellings of words that are not wanted."""
-LEAST_SHARE, MOST_SHARE = 0.02, 0.5
-"""Shares of the base that are considered. The ceiling of the ratios is b_max/share."""
+LEAST_SHARE, MOST_SHARE = 0.1, 0.5
+"""Shares of the base that are considered. The ceiling of the ratios is b_max/share, and promises
+need a low one; a share of 0.1 instead of 0.02 costs 3 % of the acceptance of `scientists`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +139,7 @@ def _bounds(machine: BoostMachine) -> list[tuple[float | None, float | None]]:
 
     A token that few draws have must not be made rarer: no draw would then show what is lost.
     """
-    most = math.log(LARGEST)
-    kinds = [name.split(" ", 2)[1] for name in machine.names]
-    return [(0.0 if kind == "rare" else math.log(LEAST), most) for kind in kinds]
+    return [(0.0 if rare else math.log(LEAST), math.log(LARGEST)) for rare in machine.rare]
 
 
 def _counts(machine: BoostMachine) -> Array:

@@ -11,8 +11,9 @@ from quasir.core.arguments import check_count
 from quasir.core.items import take
 from quasir.core.progress import Progress
 from quasir.core.streams import Purpose, derived_seed, root_seed
-from quasir.core.types import Seed, Target
+from quasir.core.types import Array, Seed, Target
 from quasir.draws.draw import draw
+from quasir.draws.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.guides.boost import LARGEST, Boost
 from quasir.guides.boost_machine import BoostMachine
@@ -31,6 +32,9 @@ ROUNDS = (0.15, 0.15, 0.2, 0.5)
 """Parts of the pilot. The first ones may be far from the best factors."""
 START = 10.0
 """Factor of the first round where none is given."""
+RARE, EXPLORING = 30.0, 2
+"""Least factor of rare spellings in the first two rounds. A spelling that one text in 30 of p has
+would otherwise not be seen, and its ratio would be a hundred times that of the others."""
 FEW = 20
 """With fewer possible draws in a round, its factors are raised instead of fitted."""
 
@@ -39,7 +43,6 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
     """Return q with fitted factors; see `Guided.fit`."""
     check_count("n", n, least=64)
     boosts = [part for part in q.guide.parts if isinstance(part, Boost)]
-    others = [part for part in q.guide.parts if not isinstance(part, Boost)]
     if not boosts:
         raise InputError(f"{q.guide!r} has no factors to fit: fit is for boosts.")
     if not isinstance(target, Product) or target.base is not q.base:
@@ -47,29 +50,19 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
             f"the target must be made of this very base, as base * feature, not {target!r}: the "
             "fit needs log a and log q of one pass."
         )
-    boost = replace(boosts[0], factors=tuple(c or START for c in boosts[0].factors))
-    machine = BoostMachine(boost, q.vocabulary)
-    rest = BothMachine([part.compiled(q.vocabulary) for part in others])
-    root, rounds, share = root_seed(seed), [], q.share
+    begun = replace(boosts[0], factors=tuple(c or START for c in boosts[0].factors))
+    machine = BoostMachine(begun, q.vocabulary)
+    root, share, log_factors = root_seed(seed), q.share, machine.log_factors
+    rounds: list[PilotRound] = []
     sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
-    log_factors = machine.log_factors
-    for number, size in enumerate(sizes):
-        named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
-        now = boost.with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
-        proposal = type(q)(q.base, Both.of([*others, now]), share)
-        draws = draw(
-            target,
-            proposal,
-            int(size),
-            derived_seed(root, Purpose.GUIDE, number),
-            progress=progress,
-        )
-        possible = np.flatnonzero(draws.log_p > -np.inf)
-        texts = as_texts(take(draws.items, possible), q.tokenizer)
-        masses = Masses.of(q.base, texts, rest, all(part.below_one for part in others), machine)
-        assert draws.log_base is not None
-        log_b = (draws.log_p - draws.log_base)[possible]
-        rounds.append(PilotRound(int(size), log_b, masses, np.log(named), share))
+    for number, size in enumerate(sizes.tolist()):
+        tried = np.minimum(log_factors, np.log(LARGEST))
+        if number < EXPLORING:
+            tried = np.where(machine.rare, np.maximum(tried, np.log(RARE)), tried)
+        now = _with_factors(q, machine, tried, share)
+        streams = derived_seed(root, Purpose.GUIDE, number)
+        draws = draw(target, now, size, streams, progress=progress)
+        rounds.append(_round(now, machine, draws, tried))
         found = sum(len(r.log_b) for r in rounds)
         if found < FEW and number + 1 < len(sizes):
             log_factors = log_factors + np.log(START)
@@ -81,6 +74,25 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
             )
         fit = fitted(rounds, machine, None if q.share else 0.0)
         log_factors, share = fit.log_factors, fit.share
-    named = np.exp(np.minimum(log_factors, np.log(LARGEST)))
-    best = boosts[0].with_factors(dict(zip(machine.names, named.tolist(), strict=True)))
-    return type(q)(q.base, Both.of([*others, best]), share)
+    return _with_factors(q, machine, log_factors, share)
+
+
+def _with_factors(q: Guided, machine: BoostMachine, log_factors: Array, share: float) -> Guided:
+    """Return q with other factors and another share."""
+    named = dict(zip(machine.names, np.exp(log_factors).tolist(), strict=True))
+    parts = [
+        part.with_factors(named) if isinstance(part, Boost) else part for part in q.guide.parts
+    ]
+    return type(q)(q.base, Both.of(parts), share)
+
+
+def _round(now: Guided, machine: BoostMachine, draws: Draws, log_factors: Array) -> PilotRound:
+    """Return what the fit needs of a round's draws: those that the target allows, in one pass."""
+    assert draws.log_base is not None
+    possible = np.flatnonzero(draws.log_p > -np.inf)
+    texts = as_texts(take(draws.items, possible), now.tokenizer)
+    others = [part for part in now.guide.parts if not isinstance(part, Boost)]
+    rest = BothMachine([part.compiled(now.vocabulary) for part in others])
+    masses = Masses.of(now.base, texts, rest, all(part.below_one for part in others), machine)
+    log_b = (draws.log_p - draws.log_base)[possible]
+    return PilotRound(len(draws), log_b, masses, log_factors, now.share)

@@ -52,6 +52,17 @@ class Guided:
     guide : Guide
     share : float
         Share of the draws that come from the base itself, at least 0 and below 1.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    >>> q = base.guided(qr.guides.boost({"chemist": 50.0}), share=0.2)
+    >>> items, log_q, log_base = q.sample_scored(8, np.random.default_rng(0))
+    >>> bool(np.allclose(log_q, q.log_prob(items), atol=1e-3))
+    True
+    >>> bool((log_base - log_q <= np.log(1 / 0.2)).all())
+    True
     """
 
     prefix_stable = True

@@ -9,7 +9,7 @@ from torch import Tensor
 from quasir.errors import InputError
 from quasir.guides.machine import Ints, Machine, Rows
 from quasir.text.decoding import fallen_on
-from quasir.text.weighing import apply_weights, dense, rescued
+from quasir.text.weighing import apply_weights, dense, log_weighed, rescued
 
 __all__ = ["GuidedChooser"]
 
@@ -81,15 +81,16 @@ class GuidedChooser:
         log_mass = cumulative[:, -1].double().log()
         if len(plain):
             log_mass[plain] = log_plain
-        for row in rescued(log_mass):
-            line = below[row].double() + dense(weights, row, below.shape[1]).log().to(below.device)
+        for row in rescued(log_mass, weights):
+            line = log_weighed(below, weights, row)
             log_mass[row] = line.logsumexp(0)
-            if log_mass[row] == -torch.inf:
-                if self.status[row] == GUIDED:
-                    self.status[row] = FREE
-                line = below[row].double()
-            if not self.from_base[draw[row]]:
+            if not self.from_base[draw[row]] and log_mass[row] > -torch.inf:
                 cumulative[row] = (line - line.max()).exp().cumsum(0)
+        stuck = (log_mass == -torch.inf) & (self.status == GUIDED)
+        if stuck.any():
+            self.status[stuck] = FREE
+            rows = torch.nonzero(stuck & ~self.from_base[draw])[:, 0]
+            cumulative[rows] = below[rows].exp().cumsum(dim=-1)
         total = cumulative[:, -1:]
         # u < 1, but u times the total may round up to it.
         mark = torch.minimum(uniform[:, None].to(total.dtype) * total, total * (1 - 1e-7))

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from quasir.guides.machine import Weights
 
-__all__ = ["apply_weights", "dense", "log_sums", "rescued"]
+__all__ = ["apply_weights", "dense", "log_sums", "log_weighed", "rescued"]
 
-TINY = 1e-30
-"""A sum below this may have lost terms to underflow, and is computed again."""
+LOG_TINY = -69.0
+"""A sum whose log is below this may have lost terms to underflow, and is computed again."""
 
 
 def apply_weights(probabilities: Tensor, weights: Weights) -> None:
@@ -57,14 +57,21 @@ def log_sums(below: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
     log_total = weighed.sum(dim=-1).double().log()
     apply_weights(weighed, weights)
     log_mass = weighed.sum(dim=-1).double().log()
-    for row in rescued(log_mass):
-        log_mass[row] = (
-            below[row].double().cpu() + dense(weights, row, len(below[row])).log()
-        ).logsumexp(0)
+    for row in rescued(log_mass, weights):
+        log_mass[row] = log_weighed(below, weights, row).logsumexp(0)
     return weighed, log_total, log_mass
 
 
-def rescued(log_mass: Tensor) -> list[int]:
-    """Return the rows whose sum may have lost terms to underflow."""
-    rows: list[int] = torch.nonzero(log_mass < float(np.log(TINY)))[:, 0].tolist()
+def rescued(log_mass: Tensor, weights: Weights) -> list[int]:
+    """Return the rows whose sum may have lost terms to underflow; not those that allow nothing."""
+    tiny = (log_mass < LOG_TINY).cpu().numpy()
+    if weights.mask is not None and tiny.any():
+        tiny &= weights.mask.any(axis=1)
+    rows: list[int] = np.flatnonzero(tiny).tolist()
     return rows
+
+
+def log_weighed(below: Tensor, weights: Weights, row: int) -> Tensor:
+    """Return the logs of one row's weighted probabilities, in float64."""
+    log_weights = dense(weights, row, below.shape[1]).log()
+    return below[row].double() + log_weights.to(below.device)
