@@ -7,6 +7,7 @@ plain delta method covers KL at 60 to 80 % only.
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import quasir as qr
 from tests.reference import exact
@@ -130,3 +131,41 @@ def test_moments_and_kl_to_the_base_are_covered():
             hits[name] += part.low <= value <= part.high
     for name, count in hits.items():
         assert 0.92 <= count / REPLICATES <= 0.98, name
+
+
+def unseen_tails(shift, log_ceiling, wrong_unit=False):
+    """Return how often TVD is covered where no draw lies above beta, and the mean upper end.
+
+    P is scaled by e^shift, so Z is far from 1. `wrong_unit` takes Z for 1/Z in the upper end.
+    """
+    area = (np.arange(200_000) + 0.5) / 200_000
+    w = np.exp(norm.isf(area))
+    beta = np.quantile(w, 1 - 5e-4)
+    kept = np.minimum(w, beta)
+    true = 0.5 * np.abs(w / w.sum() - kept / kept.sum()).sum()
+    covered, highs = [], []
+    for seed in range(400):
+        ratios = np.random.default_rng(seed).choice(w, 1000)
+        if ratios.max() > beta:
+            continue
+        known = {"log_ceiling": np.log(w.max()) + shift} if log_ceiling else {}
+        draws = qr.Draws.from_arrays(np.log(ratios) + shift, np.zeros(1000), **known)
+        part = qr.tradeoff(draws).at(log_beta=np.log(beta) + shift).tvd
+        high = min(part.high * np.exp(2 * shift), 1.0) if wrong_unit else part.high
+        covered.append(part.low <= true <= high)
+        highs.append(high)
+    assert len(covered) > 150
+    return np.mean(covered), np.mean(highs)
+
+
+@pytest.mark.parametrize("log_ceiling", [False, True])
+@pytest.mark.parametrize("shift", [-12.0, 12.0])
+def test_coverage_where_nothing_lies_above_beta_and_z_is_far_from_1(shift, log_ceiling):
+    covered, high = unseen_tails(shift, log_ceiling)
+    assert covered >= 0.92
+    assert high < 0.1
+
+
+def test_an_upper_end_in_the_wrong_unit_is_found_out():
+    assert unseen_tails(-12.0, False, wrong_unit=True)[0] < 0.92
+    assert unseen_tails(12.0, False, wrong_unit=True)[1] > 0.1
