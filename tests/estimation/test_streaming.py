@@ -308,7 +308,7 @@ def test_a_damaged_shard_is_named(tmp_path):
         content = bytearray(store.path(2).read_bytes())
         content[len(content) // 2] ^= 1
         store.path(2).write_bytes(content)
-        with pytest.raises(qr.StoreError, match=r"shard-00002\.parquet.*--repair") as caught:
+        with pytest.raises(qr.StoreError, match=r"shard-00002\.parquet.*save them again") as caught:
             qr.tradeoff(store, stream=True)
         assert caught.value.damaged == [2]
         content[len(content) // 2] ^= 1
