@@ -13,7 +13,7 @@ from quasir.core.arguments import show
 from quasir.errors import InputError
 from quasir.guides.automaton import OPEN, Automaton
 from quasir.guides.boost import Boost
-from quasir.guides.machine import Entries, Ints, Rows, Weights
+from quasir.guides.machine import Entries, Ints, NumberedRows
 from quasir.guides.vocabulary import Vocabulary
 
 __all__ = ["BoostMachine"]
@@ -71,7 +71,7 @@ class BoostMachine:
             logs[i] = np.nan if factor is None else np.log(factor)
         return logs
 
-    def begin(self, n: int) -> BoostRows:
+    def begin(self, n: int) -> NumberedRows:
         """Return n rows at the beginning of a text."""
         if np.isnan(self.log_factors).any():
             name = self.names[int(np.argmax(np.isnan(self.log_factors)))].split(" ", 3)[3]
@@ -79,7 +79,7 @@ class BoostMachine:
                 f"the boost has no factor for {show(name)}: give one, as in boost({{'word': 20}}), "
                 "or fit it, as in base.guided(boost).fit(target, n=4_000, seed=0)."
             )
-        return BoostRows(self, np.zeros(n, dtype=np.int64))
+        return NumberedRows(self, np.zeros(n, dtype=np.int64))
 
     def entries(self, states: Ints) -> Entries:
         """Return the boosted tokens of rows in these states."""
@@ -151,28 +151,3 @@ class BoostMachine:
             new = np.full((self._room, 4), -1, dtype=np.int64)
             new[: len(self._otherwise)] = self._otherwise
             self._otherwise = new
-
-
-class BoostRows:
-    """A joint state for each row."""
-
-    def __init__(self, machine: BoostMachine, states: Ints) -> None:
-        self.machine, self.states = machine, states
-
-    def weights(self) -> Weights:
-        """Return the boosted tokens of every row."""
-        return Weights(None, (self.machine.entries(self.states),))
-
-    def advance(self, tokens: Ints) -> None:
-        """Move every row on by its token."""
-        self.states = self.machine.after(self.states, tokens)
-
-    def put(self, rows: Ints, fresh: Rows) -> None:
-        """Let the states of `fresh` take the places `rows`."""
-        assert isinstance(fresh, BoostRows)
-        self.states[rows] = fresh.states
-
-    def keep(self, into: Ints, source: Ints, left: int) -> None:
-        """Move rows `source` to the places `into`, and keep the first `left` rows."""
-        self.states[into] = self.states[source]
-        self.states = self.states[:left]

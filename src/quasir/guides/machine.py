@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Entries", "Ints", "Machine", "Rows", "Weights", "csr_rows", "words_of"]
+__all__ = ["Entries", "Ints", "Machine", "NumberedRows", "Rows", "Weights", "csr_rows", "words_of"]
 
 Ints = NDArray[np.int64]
 
@@ -74,6 +74,43 @@ class Rows(Protocol):
     def keep(self, into: Ints, source: Ints, left: int) -> None:
         """Move rows `source` to the places `into`, and keep the first `left` rows."""
         ...
+
+
+class Numbered(Protocol):
+    """A machine whose states are numbers."""
+
+    def entries(self, states: Ints) -> Entries:
+        """Return the weights other than 1 of rows in these states."""
+        ...
+
+    def after(self, states: Ints, tokens: Ints) -> Ints:
+        """Return the states that these tokens lead to."""
+        ...
+
+
+class NumberedRows:
+    """The number of a state for each row."""
+
+    def __init__(self, machine: Numbered, states: Ints) -> None:
+        self.machine, self.states = machine, states
+
+    def weights(self) -> Weights:
+        """Return the weights of every row."""
+        return Weights(None, (self.machine.entries(self.states),))
+
+    def advance(self, tokens: Ints) -> None:
+        """Move every row on by its token."""
+        self.states = self.machine.after(self.states, tokens)
+
+    def put(self, rows: Ints, fresh: Rows) -> None:
+        """Let the states of `fresh` take the places `rows`."""
+        assert isinstance(fresh, NumberedRows)
+        self.states[rows] = fresh.states
+
+    def keep(self, into: Ints, source: Ints, left: int) -> None:
+        """Move rows `source` to the places `into`, and keep the first `left` rows."""
+        self.states[into] = self.states[source]
+        self.states = self.states[:left]
 
 
 class Machine(Protocol):

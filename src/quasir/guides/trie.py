@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from quasir.core.types import Array
 from quasir.guides.guide import Guide
-from quasir.guides.machine import Entries, Ints, Rows, Weights, csr_rows
+from quasir.guides.machine import Entries, Ints, NumberedRows, csr_rows
 from quasir.guides.vocabulary import Vocabulary
 
 __all__ = ["Trie", "TrieBuilder"]
@@ -156,9 +156,9 @@ class TrieMachine:
         self._token, self._value = trie.token[self._child], trie.bound[self._child]
         self._offsets = np.searchsorted(trie.parent[self._child], np.arange(nodes + 2))
 
-    def begin(self, n: int) -> TrieRows:
+    def begin(self, n: int) -> NumberedRows:
         """Return n rows at the root."""
-        return TrieRows(self, np.zeros(n, dtype=np.int64))
+        return NumberedRows(self, np.zeros(n, dtype=np.int64))
 
     def entries(self, states: Ints) -> Entries:
         """Return the weights of the tokens that lead to known prefixes."""
@@ -173,28 +173,3 @@ class TrieMachine:
             return np.full(len(states), self.off)
         found: Ints = np.where(self._key[place] == key, self._child[place], self.off)
         return found
-
-
-class TrieRows:
-    """A node for each row."""
-
-    def __init__(self, machine: TrieMachine, states: Ints) -> None:
-        self.machine, self.states = machine, states
-
-    def weights(self) -> Weights:
-        """Return the weights of every row's known tokens."""
-        return Weights(None, (self.machine.entries(self.states),))
-
-    def advance(self, tokens: Ints) -> None:
-        """Move every row on by its token."""
-        self.states = self.machine.after(self.states, tokens)
-
-    def put(self, rows: Ints, fresh: Rows) -> None:
-        """Let the states of `fresh` take the places `rows`."""
-        assert isinstance(fresh, TrieRows)
-        self.states[rows] = fresh.states
-
-    def keep(self, into: Ints, source: Ints, left: int) -> None:
-        """Move rows `source` to the places `into`, and keep the first `left` rows."""
-        self.states[into] = self.states[source]
-        self.states = self.states[:left]
