@@ -77,3 +77,22 @@ def test_a_watch_ends_with_the_process_that_draws(tmp_path):
     _, err = quasir("watch", run, "--every", 0.1, "--until", "tvd_se=1e-9")
     assert "no process draws any more" in err
     assert stop_asked(run) is None
+
+
+def test_a_run_is_stopped_when_a_distance_is_promised(tmp_path):
+    """The estimate chooses beta for TVD 0.05; 0.055 is promised there after some 100,000 draws."""
+    (tmp_path / "r.yaml").write_text(LARGE)
+    run = tmp_path / "run"
+    process = start("draw", tmp_path / "r.yaml", "--out", run)
+    try:
+        wait_until((run / "manifest.json").exists, process)
+        out, err = quasir("watch", run, "--until", "tvd<=0.055", "--every", 0.2, "--json")
+        assert "as wished: tvd <= 0.055 is promised (confidence 0.95)" in err
+        _, drawing = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "stopped: tvd <= 0.055 is promised" in drawing
+    last = json.loads(out.splitlines()[-1])
+    assert last["certificate"]["promise"]["tvd"] <= 0.055
+    assert last["draws"] < last["wanted"]
