@@ -18,7 +18,7 @@ from quasir.estimation.estimate import Estimate
 
 __all__ = ["cost_of"]
 
-LEVELS, ROUNDS = 100, 3
+LEVELS, ROUNDS = 16, 4
 """Levels between two ends, and how often the search is repeated closer to the solution."""
 PAST = 12.0
 """Nats past the largest ratio that are searched, if no ceiling is known."""
