@@ -70,7 +70,7 @@ def test_boosted_tokens_lead_to_the_word():
     automaton = Automaton(WordGroup(("abc",)), known)
     pieces = known.pieces
     begins = {pieces[t]: name for t, (_, name) in automaton.states[1].edges.items()}
-    assert begins == {" ": "rare begin  "}
+    assert begins == {" ": "rare begin  ", " ab": "rare begin  ab"}
     done = automaton.states[DONE]
     assert done.edges == {}
     assert set(done.otherwise) == {DONE}

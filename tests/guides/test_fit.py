@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 import quasir as qr
 from quasir.guides.boost_machine import BoostMachine
@@ -28,13 +28,14 @@ def named(q):
 
 
 def distance(q, target):
-    """Return Renyi's divergence of order 3 of p from q, by enumeration."""
+    """Return log beta/Z at which 5 % of the mass is lost, by enumeration and bisection."""
     texts = texts_of(q.base)
     log_p = target.log_score(texts)
     some = log_p > -np.inf
     p = np.exp(log_p[some])
     p /= p.sum()
-    return float(np.log(p @ np.exp(2 * (np.log(p) - q.log_prob(texts)[some]))) / 2)
+    ratio = p / np.exp(q.log_prob(texts)[some])
+    return np.log(brentq(lambda b: p @ np.maximum(1 - b / ratio, 0) - 0.05, 1e-9, ratio.max()))
 
 
 def test_log_q_from_masses_is_log_q():
@@ -47,7 +48,7 @@ def test_log_q_from_masses_is_log_q():
         for part in others:
             guide = part * guide
         q = lm.guided(guide)
-        watched = BoostMachine(qr.guides.boost({feature: 2.0, "c": 2.0}), q.vocabulary)
+        watched = BoostMachine(qr.guides.boost({feature: 2.0, "c": 2.0}), q.vocabulary, True)
         rest = BothMachine([part.compiled(q.vocabulary) for part in others])
         masses = Masses.of(lm, texts, rest, True, watched)
         by_group = {"0 usual": 7.0, "1 usual": 0.3}
@@ -62,9 +63,10 @@ def test_log_q_from_masses_is_log_q():
 def test_the_gradient():
     lm, feature, _ = setting()
     q = lm.guided(qr.guides.boost({feature: 3.0, "c": 2.0}))
-    masses = Masses.of(lm, texts_of(lm), BothMachine([]), True, q.machine)
+    machine = BoostMachine(q.guide, q.vocabulary, watched=True)
+    masses = Masses.of(lm, texts_of(lm), BothMachine([]), True, machine)
     rng = np.random.default_rng(0)
-    weight, x = rng.random(masses.texts), rng.normal(size=len(q.machine.atoms))
+    weight, x = rng.random(masses.texts), rng.normal(size=len(machine.atoms))
     slope = masses.gradient(x, weight)
     for j in range(len(x)):
         step = np.zeros(len(x))
@@ -79,9 +81,10 @@ def exact_fit(lm, q, target, share):
     log_p = target.log_score(texts)
     some = np.flatnonzero(log_p > -np.inf)
     part, log_weight = texts.take(some), log_p[some] - np.logaddexp.reduce(log_p[some])
-    masses = Masses.of(lm, part, BothMachine([]), True, q.machine)
+    machine = BoostMachine(q.guide, q.vocabulary, watched=True)
+    masses = Masses.of(lm, part, BothMachine([]), True, machine)
     log_b = log_p[some] - lm.log_prob(part)
-    return minimised(masses, log_b, log_weight, q.machine, share)
+    return minimised(masses, log_b, log_weight, machine, share)
 
 
 def test_the_fit_is_the_minimum():
@@ -102,7 +105,8 @@ def test_the_fit_is_the_minimum():
         bounds=[(low, 5.0) for low in least],
         options={"maxiter": 200},
     )
-    assert at(fit.log_factors) <= best.fun + 5e-3
+    # The loss has kinks, where the search may stop: 3 % of the acceptance.
+    assert at(fit.log_factors) <= best.fun + 0.03
     assert at(fit.log_factors) < at(np.zeros(len(q.machine.names))) - 0.1
 
 
@@ -115,7 +119,7 @@ def test_a_pilot_comes_close(share):
     exact = exact_fit(lm, best, target, q.share)
     factors = dict(zip(best.machine.names, np.exp(exact.log_factors).tolist(), strict=True))
     best = lm.guided(best.guide.with_factors(factors), q.share)
-    assert distance(q, target) == pytest.approx(distance(best, target), abs=0.03)
+    assert distance(q, target) == pytest.approx(distance(best, target), abs=0.1)
     assert distance(q, target) < distance(
         lm.guided(qr.guides.boost({feature: 10.0}), share), target
     )

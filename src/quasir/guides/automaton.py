@@ -62,10 +62,10 @@ class Automaton:
     def __init__(self, group: WordGroup, vocabulary: Vocabulary) -> None:
         self.group, self.vocabulary = group, vocabulary
         self.states = [State(), State(), State(otherwise=[DONE] * 4)]
-        spelled = {word: sorted(set(self._spellings(word))) for word in group.words}
-        self._whole = {ids for sequences in spelled.values() for ids in sequences}
+        self._whole: set[tuple[int, ...]] = set()
         usual: set[tuple[int, ...]] = set()
-        for word, sequences in spelled.items():
+        for word in group.words:
+            sequences = set(self._spellings(word))
             if not sequences:
                 raise InputError(
                     f"no sequence of this model's tokens spells {show(word)}, so it cannot be "
@@ -73,6 +73,7 @@ class Automaton:
                 )
             fewest = min(map(len, sequences))
             usual.update(_prefixes(ids for ids in sequences if len(ids) == fewest))
+            self._whole.update(sequences, self._other_spellings(word))
         self._names = {
             ids: f"{'usual' if ids in usual else 'rare'} {'begin' if len(ids) == 1 else 'go-on'} "
             + "|".join(vocabulary.pieces[i] for i in ids)
@@ -82,16 +83,25 @@ class Automaton:
         self._connect()
         self.factors = sorted(set(self._names.values()))
 
-    def _spellings(self, word: str) -> Iterator[tuple[int, ...]]:
+    def _forms(self, word: str) -> list[str]:
+        """Return the ways to write a word, with and without a space before it."""
         forms = {word}
         if not self.group.case:
             forms |= {word.lower(), word[:1].upper() + word[1:]}
-        for form in forms:
-            for text in (form, f" {form}"):
-                if ids := self.vocabulary.spelled(text):
-                    yield ids
+        return [text for form in sorted(forms) for text in (form, f" {form}")]
+
+    def _spellings(self, word: str) -> Iterator[tuple[int, ...]]:
+        """Yield the tokens that the tokenizer spells a word with."""
+        for text in self._forms(word):
+            if ids := self.vocabulary.spelled(text):
+                yield ids
             if not self.group.whole:  # a longer token may contain it
-                yield from ((i,) for i, piece in enumerate(self.vocabulary.pieces) if form in piece)
+                yield from ((i,) for i, piece in enumerate(self.vocabulary.pieces) if text in piece)
+
+    def _other_spellings(self, word: str) -> Iterator[tuple[int, ...]]:
+        """Yield spellings that no tokenizer gives, but that a model sometimes draws."""
+        for text in self._forms(word):
+            yield from self.vocabulary.split(text)
 
     def _new_state(self, ids: tuple[int, ...]) -> int:
         complete = ids in self._whole

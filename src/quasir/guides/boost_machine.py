@@ -28,9 +28,12 @@ class BoostMachine:
         The factors, by name.
     atoms : list of tuple of int
         What an entry's weight is the product of: places in `names`.
+    watched : bool
+        Whether factors of 1 are listed too, because their masses are wanted.
     """
 
-    def __init__(self, boost: Boost, vocabulary: Vocabulary) -> None:
+    def __init__(self, boost: Boost, vocabulary: Vocabulary, watched: bool = False) -> None:
+        self.watched = watched
         self.kinds = vocabulary.kinds
         self.automata = [Automaton(group, vocabulary) for group in boost.groups]
         self.names = [
@@ -86,7 +89,10 @@ class BoostMachine:
         row, place = np.nonzero(self._atom[states] >= 0)
         at = states[row]
         atom = self._atom[at, place]
-        return Entries(row, self._tokens[at, place], np.array(self._values)[atom], atom)
+        value = np.array(self._values)[atom]
+        if not self.watched:  # a factor of 1 changes nothing
+            row, at, place, atom, value = (x[value != 1.0] for x in (row, at, place, atom, value))
+        return Entries(row, self._tokens[at, place], value, atom)
 
     def after(self, states: Ints, tokens: Ints) -> Ints:
         """Return the states that these tokens lead to."""

@@ -47,6 +47,18 @@ class Vocabulary:
             [_is_word(text[:1]) + 2 * _is_word(text[-1:]) for text in self.pieces], dtype=np.int64
         )
 
+    @cached_property
+    def _token_of(self) -> dict[str, int]:
+        """The token of each piece."""
+        return {piece: i for i, piece in enumerate(self.pieces) if piece}
+
+    def split(self, text: str) -> list[tuple[int, ...]]:
+        """Return all ways to spell a text with two tokens, also those that no tokenizer gives."""
+        pairs = [(text[:i], text[i:]) for i in range(1, len(text))]
+        known = self._token_of
+        spelled = [(known[a], known[b]) for a, b in pairs if a in known and b in known]
+        return [ids for ids in spelled if self.decoded(list(ids)).strip() == text.strip()]
+
     def spelled(self, text: str) -> tuple[int, ...]:
         """Return the tokens that the tokenizer spells a text with; none if it cannot."""
         ids = self.tokenizer(text, add_special_tokens=False).input_ids

@@ -20,6 +20,7 @@ from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
 from quasir.guides.language_feature import LanguageFeature
+from quasir.recipes.guide_files import BUILT_IN_GUIDES
 from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.models import Sources
 from quasir.recipes.paths import located
@@ -118,7 +119,8 @@ def own_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
     """
     places = [spec.python for spec in recipe.features.values() if spec.python]
     names = {str(PurePosixPath(place.rpartition(":")[0])) for place in places}
-    names |= {str(PurePosixPath(spec.file)) for spec in _guides(recipe.proposal) if spec.file}
+    files = [spec.file for spec in _guides(recipe.proposal) if spec.file]
+    names |= {str(PurePosixPath(file)) for file in files if file not in BUILT_IN_GUIDES}
     return {name: folder / name for name in sorted(names)}
 
 

@@ -11,15 +11,24 @@ from quasir.errors import QuasirError, RecipeError
 from quasir.recipes.guide_schema import GuideSpec
 from quasir.targets.feature import Feature
 
-__all__ = ["guide_of"]
+__all__ = ["BUILT_IN_GUIDES", "guide_of"]
+
+BUILT_IN_GUIDES = {
+    f"quasir/{path.name.removesuffix('-guide.json')}": path
+    for path in sorted((Path(__file__).parent / "built_in").glob("*-guide.json"))
+}
+"""The guides that come with the package, by name."""
 
 
 def guide_of(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> guides.Guide:
     """Return the guide of a recipe in `folder`, whose features are `features`."""
     if spec.file is not None:
-        path = folder / spec.file
+        path = BUILT_IN_GUIDES.get(spec.file, folder / spec.file)
         if not path.is_file():
-            raise RecipeError(f"there is no file {shown(str(path), 200)}, which a guide names.")
+            raise RecipeError(
+                f"there is no file {shown(str(path), 200)}, which a guide names; built in are "
+                f"{', '.join(BUILT_IN_GUIDES)}."
+            )
         return guides.load(path)
     parts: list[guides.Guide] = []
     for name in spec.mask or []:

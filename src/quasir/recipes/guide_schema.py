@@ -56,7 +56,8 @@ class GuideSpec(Part):
     boost : list or dict
         Features of the recipe, or words; a dictionary gives their factors.
     file : str
-        A guide that `quasir tune --guide` or `Guide.save` wrote, beside the recipe.
+        A guide that `quasir tune --guide` or `Guide.save` wrote, beside the recipe; or a built-in
+        one, such as quasir/scientists.
     """
 
     mask: Annotated[list[Name], Field(min_length=1)] | None = None

@@ -11,7 +11,7 @@ from quasir.core.files import hash_of
 from quasir.core.formatting import shown
 from quasir.errors import RecipeError
 from quasir.proposals import Mixture, Table, from_scipy
-from quasir.recipes.guide_files import guide_of
+from quasir.recipes.guide_files import BUILT_IN_GUIDES, guide_of
 from quasir.recipes.schema import Recipe, Source
 from quasir.targets.feature import Feature
 
@@ -40,6 +40,7 @@ class Sources:
         self.recipe, self.features, self.folder = recipe, features or {}, folder
         self.models: dict[tuple[Any, ...], Any] = {}
         self.varied: dict[tuple[Any, ...], Any] = {}
+        self.guides: dict[str, Path] = {}
         self._base: Any = None
 
     @property
@@ -57,6 +58,8 @@ class Sources:
             inner = self.make(source.model_copy(update={"guide": None, "share": None}))
             if not callable(getattr(inner, "guided", None)):
                 raise RecipeError("a guide needs a causal language model, and the base is none.")
+            if source.guide.file in BUILT_IN_GUIDES:
+                self.guides[source.guide.file] = BUILT_IN_GUIDES[source.guide.file]
             return inner.guided(
                 guide_of(source.guide, self.features, self.folder), source.share or 0.0
             )
@@ -122,8 +125,11 @@ class Sources:
         return self.varied[ways]
 
     def identities(self) -> list[dict[str, str | None]]:
-        """Return what identifies each model: names, revision and hashes."""
-        return [_identity(model) for model in self.models.values()]
+        """Return what identifies each model and each built-in guide: names and hashes."""
+        guides: list[dict[str, str | None]] = [
+            {"name": name, "guide_sha256": hash_of(path)} for name, path in self.guides.items()
+        ]
+        return [_identity(model) for model in self.models.values()] + guides
 
 
 def _identity(model: Any) -> dict[str, str | None]:

@@ -20,6 +20,7 @@ from quasir.text.decoding import Chooser, Decoder
 from quasir.text.guided import Guided
 from quasir.text.loading import named_or_given
 from quasir.text.log_prob import score_texts
+from quasir.text.plain_head import has_plain_head
 from quasir.text.ring_cache import RingCache
 from quasir.text.texts import Texts
 from quasir.text.tokenizers import as_texts
@@ -118,12 +119,7 @@ class CausalLM(BatchHalving):
     def guided(self, guide: Guide, share: float = 0.0) -> Guided:
         """Return the proposal that draws from this model with a guide (`qr.guides`).
 
-        Parameters
-        ----------
-        guide : Guide
-        share : float
-            Share of the draws that come from this model itself. Then no ratio a(x)/q(x) exceeds
-            1/share.
+        A `share` of the draws comes from this model itself; no ratio a(x)/q(x) exceeds 1/share.
         """
         return Guided(self, guide, share)
 
@@ -278,21 +274,9 @@ class CausalLM(BatchHalving):
         return states[:, len(self.prefix) - 1 :]
 
     @cached_property
-    @torch.inference_mode()
     def _plain(self) -> bool:
-        """Whether logits are the output embeddings times the last states, as in most models.
-
-        Models that scale or cap their logits are not plain and compute them themselves.
-        """
-        was_training = self.model.training
-        self.model.eval()  # with dropout the two passes below would differ
-        ids = torch.tensor([self.prefix], device=self.device)
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-        states = self.model.base_model(**inputs).last_hidden_state
-        logits = self.model(**inputs).logits
-        ours = self.model.get_output_embeddings()(states)
-        self.model.train(was_training)
-        return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-3, rtol=1e-3)
+        """Whether logits are the output embeddings times the last states, as in most models."""
+        return has_plain_head(self.model, torch.tensor([self.prefix], device=self.device))
 
     def _states(self, **inputs: Any) -> Tensor:
         if self._plain:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.arguments import check_count
 from quasir.core.items import take
@@ -19,7 +20,7 @@ from quasir.guides.boost import LARGEST, Boost
 from quasir.guides.boost_machine import BoostMachine
 from quasir.guides.product import Both, BothMachine
 from quasir.targets.product import Product
-from quasir.text.guide_fit import PilotRound, fitted
+from quasir.text.guide_fit import RARE, PilotRound, fitted
 from quasir.text.guide_masses import Masses
 from quasir.text.tokenizers import as_texts
 
@@ -32,9 +33,6 @@ ROUNDS = (0.15, 0.15, 0.2, 0.5)
 """Parts of the pilot. The first ones may be far from the best factors."""
 START = 10.0
 """Factor of the first round where none is given."""
-RARE, EXPLORING = 30.0, 2
-"""Least factor of rare spellings in the first two rounds. A spelling that one text in 30 of p has
-would otherwise not be seen, and its ratio would be a hundred times that of the others."""
 FEW = 20
 """With fewer possible draws in a round, its factors are raised instead of fitted."""
 
@@ -51,14 +49,13 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
             "fit needs log a and log q of one pass."
         )
     begun = replace(boosts[0], factors=tuple(c or START for c in boosts[0].factors))
-    machine = BoostMachine(begun, q.vocabulary)
+    machine = BoostMachine(begun, q.vocabulary, watched=True)
     root, share, log_factors = root_seed(seed), q.share, machine.log_factors
     rounds: list[PilotRound] = []
     sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
     for number, size in enumerate(sizes.tolist()):
         tried = np.minimum(log_factors, np.log(LARGEST))
-        if number < EXPLORING:
-            tried = np.where(machine.rare, np.maximum(tried, np.log(RARE)), tried)
+        tried = np.where(_goes_on(machine), np.maximum(tried, np.log(RARE)), tried)
         now = _with_factors(q, machine, tried, share)
         streams = derived_seed(root, Purpose.GUIDE, number)
         draws = draw(target, now, size, streams, progress=progress)
@@ -75,6 +72,11 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
         fit = fitted(rounds, machine, None if q.share else 0.0)
         log_factors, share = fit.log_factors, fit.share
     return _with_factors(q, machine, log_factors, share)
+
+
+def _goes_on(machine: BoostMachine) -> NDArray[np.bool_]:
+    """Return which tokens go on with a rare spelling: the pilot tries them in every round."""
+    return np.array([name.split(" ", 3)[1:3] == ["rare", "go-on"] for name in machine.names])
 
 
 def _with_factors(q: Guided, machine: BoostMachine, log_factors: Array, share: float) -> Guided:
