@@ -9,6 +9,7 @@ import pytest
 import quasir as qr
 from quasir.certificates.search import largest_accepting, smallest_meeting, what_it_takes
 from quasir.estimation.sorted_ratios import SortedRatios
+from quasir.estimation.summary import Summary
 from quasir.estimation.tail import fit_tail
 
 SPACES = {
@@ -139,3 +140,13 @@ def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(c
     text = what_it_takes("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
     assert text is not None
     assert "about 1.0e+04 draws would show it" in text
+
+
+@pytest.mark.parametrize("rate", [0.9, 0.5, 0.1, 0.003, 1e-40])
+def test_on_binned_ratios_the_level_accepts_enough_and_the_next_does_not(rate):
+    log_w = np.random.default_rng(3).normal(size=2000)
+    summary = Summary.of(log_w, np.zeros(2000), fineness=3)
+    ratios = summary.basis().ratios
+    found = largest_accepting(ratios, rate)
+    assert accepted(log_w, found) >= rate
+    assert accepted(log_w, found + ratios.width) < rate
