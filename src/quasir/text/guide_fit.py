@@ -31,7 +31,8 @@ LOST = 0.05
 """The part of the target's mass that is lost where the acceptance is made largest."""
 ORDER = 3.0
 """k, where the search begins. KL, which is k = 1, minds texts that q hardly ever draws too little:
-held out, `scientists` accepted 0.042 at TVD 0.1 with it, and 0.074 with k = 3."""
+on held-out texts of `contains` it accepted 68 times as often as the base at TVD 0.1, and k = 3 112
+times."""
 RARE = 30.0
 """Factor of tokens that go on with a rare spelling, where no draw says otherwise. They cost little,
 and without them a text so spelled has a ratio a hundred times that of the others."""
