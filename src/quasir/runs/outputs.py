@@ -60,7 +60,8 @@ def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) 
 
 def version_of(model: dict[str, str | None]) -> str:
     """Return the first twelve digits of a model's revision or of its weights' hash."""
-    return (model["revision"] or model["weights_sha256"] or "unknown")[:12]
+    known = (model.get(name) for name in ("guide_sha256", "revision", "weights_sha256"))
+    return next((version for version in known if version), "unknown")[:12]
 
 
 def write_tradeoff(folder: Path, curve: Curve) -> None:
