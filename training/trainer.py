@@ -46,6 +46,8 @@ class Settings:
     weight_decay: float = 0.1
     dropout: float = 0.1
     averaging: float = 0.995
+    # "bfloat16" makes steps about 1.4 times as fast on a CPU that has it; weights stay float32.
+    precision: str = "float32"
     seed: int = 0
 
 
@@ -157,7 +159,9 @@ class Trainer:
             for group in optimizer.param_groups:
                 full = self.options.muon_rate if isinstance(optimizer, Muon) else self.options.rate
                 group["lr"] = full * share
-        losses = self.task.losses(self.model.train(), batch)
+        low = self.options.precision == "bfloat16"
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            losses = self.task.losses(self.model.train(), batch)
         loss = losses.mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -234,9 +238,9 @@ def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, A
     (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n")
 
 
-def check_exported(loss: float, trained: float) -> None:
-    """Exit if the exported model's held-out loss differs from the run's by more than 0.001."""
-    if abs(loss - trained) > 1e-3:
+def check_exported(loss: float, trained: float, most: float = 1e-3) -> None:
+    """Exit if the exported model's held-out loss differs from the run's by more than `most`."""
+    if abs(loss - trained) > most:
         raise SystemExit(f"the exported model has loss {loss:.5f}, but the run had {trained:.5f}")
 
 
@@ -251,6 +255,6 @@ def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, 
         "minutes": saved["seconds"] / 60,
     }
     (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n")
-    size = sum(file.stat().st_size for file in folder.iterdir())
+    size = sum(file.stat().st_size for file in folder.rglob("*.*"))
     print(json.dumps({"folder_bytes": size, "trained": saved["loss"], **record}))
     return record
