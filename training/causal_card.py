@@ -73,8 +73,8 @@ def export_and_judge(
         held_out_loss_per_text=mean_loss(sums, np.ones(len(sums)), groups),
         parameters=model.num_parameters(),
     )
-    seed = options.seed
-    drawn = draw_texts(folder, arguments.draws, NEW_TOKENS, seed, arguments.threads)
+    new_tokens = min(NEW_TOKENS, options.context)
+    drawn = draw_texts(folder, arguments.draws, new_tokens, options.seed, arguments.threads)
     usual = type(task.options)()
     data = f"--data {arguments.data.name}"
     if "pairs" in arguments:

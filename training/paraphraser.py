@@ -130,7 +130,6 @@ class Rewriting:
                 num_layers=options.layers,
                 num_heads=options.heads,
                 dropout_rate=options.dropout,
-                relative_attention_max_distance=options.context,
                 decoder_start_token_id=self.end,
                 eos_token_id=self.end,
                 pad_token_id=self.end,
