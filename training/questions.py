@@ -31,9 +31,10 @@ a hash, 8 % of the groups were held out, and 2 % chose the step.""",
 class Options(CausalOptions):
     """The options that, with the data, determine a run."""
 
-    steps: int = 3000
-    decay: int = 1000
+    steps: int = 1200
+    decay: int = 500
     batch: int = 128
+    layers: int = 3
     context: int = 48
     vocabulary: int = 5120
     precision: str = "bfloat16"

@@ -33,7 +33,7 @@ ROWS = 72
 class Options(Settings):
     """The options that, with the data, determine a run."""
 
-    steps: int = 1200
+    steps: int = 700
     decay: int = 500
     batch: int = 128
     hard: int = 16

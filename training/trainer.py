@@ -97,8 +97,8 @@ def build_optimizers(
 def schedule(step: int, options: Settings) -> float:
     """Return the share of the full learning rate: linear up, constant, and linear down to 0.
 
-    Until the last `decay` steps it does not depend on the number of steps, so a run may be made
-    longer or shorter before they begin.
+    Before the last `decay` steps it depends on neither number, so a run may be made longer or
+    shorter, and its decay too, until they begin.
     """
     return min(1.0, (step + 1) / options.warmup, (options.steps - step) / options.decay)
 
@@ -121,10 +121,10 @@ class Trainer:
         if not path.exists():
             return
         saved = torch.load(path, weights_only=True)
-        was = type(self.options)(**saved["options"])
-        same = dataclasses.replace(was, steps=self.options.steps) == self.options
-        shortest = min(was.steps, self.options.steps)
-        if not same or (was != self.options and saved["step"] > shortest - was.decay):
+        was, now = type(self.options)(**saved["options"]), self.options
+        same = dataclasses.replace(was, steps=now.steps, decay=now.decay) == now
+        constant = min(was.steps - was.decay, now.steps - now.decay)
+        if not same or (was != now and saved["step"] > constant):
             raise SystemExit(
                 f"{path} belongs to a run with other options; give another --run folder"
             )
