@@ -38,8 +38,12 @@ def area(scores: np.ndarray, same: np.ndarray, weights: np.ndarray | None = None
 
     A tie counts one half.
     """
-    weights = np.ones(len(scores)) if weights is None else weights
     level = np.unique(scores, return_inverse=True)[1]
+    return _area(level, same, np.ones(len(scores)) if weights is None else weights)
+
+
+def _area(level: np.ndarray, same: np.ndarray, weights: np.ndarray) -> float:
+    """Return the AUC of scores that are given by their ranks."""
     yes = np.bincount(level, weights * same)
     no = np.bincount(level, weights * ~same, minlength=len(yes))
     below = np.cumsum(no) - no
@@ -58,10 +62,11 @@ def areas(
     rng = np.random.default_rng(seed)
     count = index.max() + 1
     drawn: dict[str, list[float]] = {name: [] for name in scores}
+    levels = {name: np.unique(values, return_inverse=True)[1] for name, values in scores.items()}
     for _ in range(RESAMPLES):
         weights = np.bincount(rng.integers(count, size=count), minlength=count)[index]
-        for name, values in scores.items():
-            drawn[name].append(area(values, same, weights))
+        for name, level in levels.items():
+            drawn[name].append(_area(level, same, weights))
     first = next(iter(scores))
     found = {}
     for name, values in scores.items():

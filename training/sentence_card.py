@@ -13,7 +13,9 @@ import torch
 from command_line import command_of
 from corpus import END_OF_TEXT
 from judging import areas, shown
+from scipy.sparse import issparse
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 from splitting import Pair, key_of
 from trainer import check_exported, export_model, write_facts
 from transformers import DistilBertModel
@@ -38,17 +40,19 @@ def loader(folder: Path) -> Embed:
     """Return the embedding of a folder, as sentence-transformers loads it."""
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(folder), device="cpu")
+    # Stored in float16, which is slow on a CPU.
+    model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
     return lambda texts: model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
 
 
 def cosines(embed: Embed, pairs: Sequence[Pair]) -> np.ndarray:
-    """Return the cosine of each pair."""
-    first, second = (embed([pair[side] for pair in pairs]) for side in (0, 1))
-    if hasattr(first, "multiply"):  # sparse rows, which tf-idf has made of length 1
-        return np.asarray(first.multiply(second).sum(axis=1)).ravel()
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return (first * second).sum(axis=1) / lengths
+    """Return the cosine of each pair; a text is embedded once, however many pairs it is in."""
+    texts = sorted({text for pair in pairs for text in pair[:2]})
+    row = {text: number for number, text in enumerate(texts)}
+    rows = normalize(embed(texts))
+    first, second = (rows[[row[pair[side]] for pair in pairs]] for side in (0, 1))
+    products = first.multiply(second) if issparse(first) else first * second
+    return np.asarray(products.sum(axis=1)).ravel()
 
 
 def at_random(pairs: Sequence[Pair], group: dict[str, str], seed: int = 0) -> list[Pair]:
@@ -93,22 +97,24 @@ def export_and_judge(task: SameMeaning, arguments: argparse.Namespace) -> None:
         embeds[arguments.beside.name] = loader(arguments.beside)
     held_out = task.split.pairs.judgement
     same = [pair for pair in held_out if pair.same]
-    judged = {}
     kinds = {
         "labelled": [pair for pair in held_out if not pair.same],
         "random": at_random(same, task.split.group),
     }
-    for kind, others in kinds.items():
-        pairs = same + others
-        scores = {name: cosines(embed, pairs) for name, embed in embeds.items()}
-        groups = [task.split.group[key_of(pair.first)] for pair in pairs]
-        judged[kind] = areas(scores, np.array([pair.same for pair in pairs]), groups)
-        judged[kind]["above"] = {
-            str(level): [
-                float((part > level).mean()) for part in np.split(scores[OURS], [len(same)])
-            ]
-            for level in LEVELS
-        }
+    pairs = [*same, *kinds["labelled"], *kinds["random"]]
+    scores = {name: cosines(embed, pairs) for name, embed in embeds.items()}
+    groups = np.array([task.split.group[key_of(pair.first)] for pair in pairs])
+    labels = np.array([pair.same for pair in pairs])
+    part = np.repeat(["same", *kinds], [len(same), *map(len, kinds.values())])
+    judged: dict[str, Any] = {}
+    for kind in kinds:
+        kept = (part == "same") | (part == kind)
+        chosen = {name: values[kept] for name, values in scores.items()}
+        judged[kind] = areas(chosen, labels[kept], groups[kept])
+    above = {
+        str(level): {kind: float((scores[OURS][part == kind] > level).mean()) for kind in set(part)}
+        for level in LEVELS
+    }
     facts = write_facts(
         folder,
         saved,
@@ -117,6 +123,7 @@ def export_and_judge(task: SameMeaning, arguments: argparse.Namespace) -> None:
         training_pairs=len(task.split.pairs.training),
         held_out_pairs={"same": len(same)} | {kind: len(x) for kind, x in kinds.items()},
         held_out_auc=judged,
+        held_out_share_above=above,
         beside=BESIDE if arguments.beside else "",
         parameters=sum(p.numel() for p in task.build().parameters()),
     )
@@ -133,19 +140,17 @@ def area_rows(judged: dict[str, Any]) -> str:
     """Return the table rows of the AUCs, one for each similarity."""
     rows = []
     for name, against in judged["labelled"].items():
-        if name != "above":
-            cells = [shown(against), shown(judged["random"][name], 4)]
-            rows.append(f"| {name} | {' | '.join(cells)} |")
+        cells = [shown(against), shown(judged["random"][name], 4)]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def level_rows(judged: dict[str, Any]) -> str:
+def level_rows(above: dict[str, dict[str, float]]) -> str:
     """Return the table rows of the thresholds."""
     rows = []
-    for level in LEVELS:
-        same, labelled = judged["labelled"]["above"][str(level)]
-        cells = (same, labelled, judged["random"]["above"][str(level)][1])
-        rows.append(f"| {level:g} | {' | '.join(f'{100 * cell:.1f} %' for cell in cells)} |")
+    for level, shares in above.items():
+        cells = [f"{100 * shares[kind]:.1f} %" for kind in ("same", "labelled", "random")]
+        rows.append(f"| {level} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -218,7 +223,7 @@ Share of the held-out pairs with a cosine above a threshold:
 
 | threshold | same meaning | labelled as different | random |
 |---|---|---|---|
-{level_rows(facts["held_out_auc"])}
+{level_rows(facts["held_out_share_above"])}
 
 ## Examples
 

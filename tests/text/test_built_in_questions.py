@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-import quasir as qr
+torch = pytest.importorskip("torch")
+
+import quasir as qr  # noqa: E402
 
 LIMITS = {"general": 8e6, "questions": 6e6, "paraphraser": 6e6, "sentences": 6e6}
 FIRST = "How can I be a good geologist?"
@@ -70,7 +72,10 @@ def test_the_paraphraser_reads_its_source_and_shares_the_tokens_of_the_questions
 
 def test_the_embedding_finds_the_same_meaning():
     library = pytest.importorskip("sentence_transformers")
-    model = library.SentenceTransformer(str(folder_of("sentences")), device="cpu")
+    kind = {"dtype": torch.float32}
+    model = library.SentenceTransformer(
+        str(folder_of("sentences")), device="cpu", model_kwargs=kind
+    )
     feature = qr.features.similarity(FIRST, embed=model.encode)
     same, *others = feature([SAME, *OTHERS])
     assert same > max(others) + 0.2
