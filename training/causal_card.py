@@ -13,7 +13,7 @@ from causal import NextToken, export_causal, held_out_loss, text_losses
 from command_line import command_of
 from judging import mean_loss, numbered, shown
 from model_card import draw_texts, word_rows
-from trainer import check_exported, write_facts
+from trainer import check_exported, stopped, write_facts
 
 from quasir.core.files import write_text
 
@@ -65,6 +65,7 @@ def export_and_judge(
         saved,
         data=arguments.data.name,
         terms=about.terms,
+        stopped=stopped(arguments.run, options.steps),
         training_texts=len(task.training),
         held_out_groups=len(set(groups)),
         held_out_texts=len(texts),
@@ -122,7 +123,7 @@ first {options["context"]} tokens of a text.
 Seed {options["seed"]}, {facts["minutes"]:.0f} minutes of training steps on one or two CPU cores
 shared with other work, {facts["tokens_seen"]:,} tokens of {facts["training_texts"]:,} texts seen up
 to step {facts["best_step"]:,}, whose {weights} had the lowest loss on the texts set aside for this
-choice. The loss below is on other texts, which have chosen nothing.
+choice. The loss below is on other texts, which have chosen nothing.{facts["stopped"]}
 
 | held out: {facts["held_out_texts"]:,} texts, {facts["held_out_tokens"]:,} tokens | nats (95 % \
 interval) |

@@ -12,7 +12,7 @@ from command_line import command_of
 from corpus import END_OF_TEXT
 from judging import mean_loss, shown
 from splitting import key_of
-from trainer import check_exported, export_model, write_facts
+from trainer import check_exported, export_model, stopped, write_facts
 from transformers import AutoTokenizer, GPT2LMHeadModel, T5ForConditionalGeneration
 
 from quasir.core.files import write_text
@@ -59,6 +59,7 @@ def export_and_judge(task: Rewriting, arguments: argparse.Namespace) -> None:
         saved,
         data=[arguments.data.name, arguments.pairs.name],
         terms=TERMS,
+        stopped=stopped(arguments.run, task.options.steps),
         training_pairs=len(task.training) // 2,
         held_out_pairs=len(held_out),
         held_out_tokens=int(lengths.sum()),
@@ -126,7 +127,7 @@ The first {options["denoising"]:,} steps restore questions from which tokens wer
 Seed {options["seed"]}, {facts["minutes"]:.0f} minutes of training steps on one or two CPU cores
 shared with other work, {facts["tokens_seen"]:,} tokens predicted up to step
 {facts["best_step"]:,}, whose {weights} had the lowest loss on the pairs set aside for this choice.
-The losses below are on other pairs, which have chosen nothing.
+The losses below are on other pairs, which have chosen nothing.{facts["stopped"]}
 
 | held out: {facts["held_out_pairs"]:,} pairs, from each side, {facts["held_out_tokens"]:,} tokens \
 | nats (95 % interval) |

@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 from splitting import Pair, key_of
-from trainer import check_exported, export_model, write_facts
+from trainer import check_exported, export_model, stopped, write_facts
 from transformers import DistilBertModel
 
 from quasir.core.files import write_text
@@ -120,6 +120,7 @@ def export_and_judge(task: SameMeaning, arguments: argparse.Namespace) -> None:
         saved,
         data=[arguments.data.name, arguments.pairs.name],
         terms=TERMS,
+        stopped=stopped(arguments.run, task.options.steps),
         training_pairs=len(task.split.pairs.training),
         held_out_pairs={"same": len(same)} | {kind: len(x) for kind, x in kinds.items()},
         held_out_auc=judged,
@@ -203,7 +204,7 @@ as different. A text must find its partner among all texts of other groups (Info
 labelled as different must have smaller cosines than the others (CoSENT). Seed {options["seed"]},
 {facts["minutes"]:.0f} minutes of training steps on one or two CPU cores shared with other work, up
 to step {facts["best_step"]:,}, whose {weights} had the lowest loss on the pairs set aside for this
-choice.
+choice.{facts["stopped"]}
 
 ## Quality
 

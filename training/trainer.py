@@ -23,7 +23,16 @@ from torch import nn
 
 from quasir.core.files import write_with
 
-__all__ = ["Settings", "Task", "Trainer", "check_exported", "export_model", "train", "write_facts"]
+__all__ = [
+    "Settings",
+    "Task",
+    "Trainer",
+    "check_exported",
+    "export_model",
+    "stopped",
+    "train",
+    "write_facts",
+]
 
 CHECKPOINT_EVERY = 50
 
@@ -242,6 +251,14 @@ def check_exported(loss: float, trained: float, most: float = 1e-3) -> None:
     """Exit if the exported model's held-out loss differs from the run's by more than `most`."""
     if abs(loss - trained) > most:
         raise SystemExit(f"the exported model has loss {loss:.5f}, but the run had {trained:.5f}")
+
+
+def stopped(run: Path, steps: int) -> str:
+    """Return a card's sentence on a run that was exported before its last step, or nothing."""
+    step = torch.load(run / "checkpoint.pt", weights_only=True)["step"]
+    if step >= steps:
+        return ""
+    return f" The run was stopped at step {step:,}: the command above trains longer."
 
 
 def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, Any]:

@@ -74,6 +74,13 @@ def test_a_causal_model(data, monkeypatch, name, text):
     assert np.isfinite(base.log_prob([text])).all()
 
 
+def test_a_card_says_that_its_run_was_stopped(tmp_path):
+    stopped = importlib.import_module("trainer").stopped
+    torch.save({"step": 300}, tmp_path / "checkpoint.pt")
+    assert "stopped at step 300" in stopped(tmp_path, 700)
+    assert stopped(tmp_path, 300) == ""
+
+
 def test_general_cuts_documents_at_sentences():
     cut = importlib.import_module("general").passages
     assert cut("One two. Three four! Five six? Seven", words=4) == ["One two. Three four!"]
