@@ -196,6 +196,7 @@ def run_once(tree: Path, names: str, file: str, limit: float) -> str:
             hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
             resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), hard))
             signal.alarm(math.ceil(20 * limit))  # for one that waits; others may use the processor
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler of the parent is not wanted
             os.setsid()  # a test that ends its own group of processes must not end this one
             os.dup2(os.dup2(os.open(os.devnull, os.O_WRONLY), 1), 2)
             os.chdir(tree)

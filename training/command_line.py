@@ -17,9 +17,7 @@ __all__ = ["add_options", "command_of", "read_options"]
 
 def add_options(parser: argparse.ArgumentParser, options: type[Settings]) -> None:
     """Add to a command line the options of every run, and one for each field of `options`."""
-    parser.add_argument(
-        "--data", type=Path, required=True, help="biographies, one per line, gzipped"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="texts, one per line, gzipped")
     parser.add_argument(
         "--run", type=Path, required=True, help="folder for the checkpoints and the log"
     )

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 __all__ = [
     "END_OF_TEXT",
@@ -19,6 +27,7 @@ __all__ = [
     "batch_order",
     "data_and_licence",
     "encode",
+    "kept_tokenizer",
     "pad",
     "read_texts",
     "split_held_out",
@@ -64,9 +73,11 @@ def without_openings(texts: Sequence[str], known: Sequence[str]) -> list[str]:
     return [text for text in texts if _opening(text) not in openings]
 
 
-def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Tokenizer:
+def train_tokenizer(texts: Sequence[str], vocabulary: int, *, lower: bool = False) -> Tokenizer:
     """Train a byte-level BPE with one special token to begin, end and pad a text, like GPT-2's."""
     tokenizer = Tokenizer(models.BPE())
+    if lower:
+        tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
@@ -78,6 +89,16 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
+
+
+def kept_tokenizer(
+    run: Path, texts: Sequence[str], vocabulary: int, *, lower: bool = False
+) -> Tokenizer:
+    """Return the tokenizer of a run; it is trained on the texts at the first call."""
+    path = run / "tokenizer.json"
+    if not path.exists():
+        train_tokenizer(texts, vocabulary, lower=lower).save(str(path))
+    return Tokenizer.from_file(str(path))
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[np.ndarray]:

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from biographies import Options, held_out_loss
+from biographies import Options
+from causal import held_out_loss
 from command_line import command_of
 from corpus import HELD_OUT_SHARE, data_and_licence, encode, read_texts, split_held_out
 from sampling import sample_tokens

@@ -23,7 +23,16 @@ from torch import nn
 
 from quasir.core.files import write_with
 
-__all__ = ["Settings", "Task", "Trainer", "check_exported", "export_model", "train", "write_facts"]
+__all__ = [
+    "Settings",
+    "Task",
+    "Trainer",
+    "check_exported",
+    "export_model",
+    "stopped",
+    "train",
+    "write_facts",
+]
 
 CHECKPOINT_EVERY = 50
 
@@ -46,6 +55,8 @@ class Settings:
     weight_decay: float = 0.1
     dropout: float = 0.1
     averaging: float = 0.995
+    # "bfloat16" makes steps about 1.4 times as fast on a CPU that has it; weights stay float32.
+    precision: str = "float32"
     seed: int = 0
 
 
@@ -95,8 +106,8 @@ def build_optimizers(
 def schedule(step: int, options: Settings) -> float:
     """Return the share of the full learning rate: linear up, constant, and linear down to 0.
 
-    Until the last `decay` steps it does not depend on the number of steps, so a run may be made
-    longer or shorter before they begin.
+    Before the last `decay` steps it depends on neither number, so a run may be made longer or
+    shorter, and its decay too, until they begin.
     """
     return min(1.0, (step + 1) / options.warmup, (options.steps - step) / options.decay)
 
@@ -119,10 +130,10 @@ class Trainer:
         if not path.exists():
             return
         saved = torch.load(path, weights_only=True)
-        was = type(self.options)(**saved["options"])
-        same = dataclasses.replace(was, steps=self.options.steps) == self.options
-        shortest = min(was.steps, self.options.steps)
-        if not same or (was != self.options and saved["step"] > shortest - was.decay):
+        was, now = type(self.options)(**saved["options"]), self.options
+        same = dataclasses.replace(was, steps=now.steps, decay=now.decay) == now
+        constant = min(was.steps - was.decay, now.steps - now.decay)
+        if not same or (was != now and saved["step"] > constant):
             raise SystemExit(
                 f"{path} belongs to a run with other options; give another --run folder"
             )
@@ -157,7 +168,9 @@ class Trainer:
             for group in optimizer.param_groups:
                 full = self.options.muon_rate if isinstance(optimizer, Muon) else self.options.rate
                 group["lr"] = full * share
-        losses = self.task.losses(self.model.train(), batch)
+        low = self.options.precision == "bfloat16"
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            losses = self.task.losses(self.model.train(), batch)
         loss = losses.mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -234,10 +247,18 @@ def export_model(model: Any, folder: Path, tokenizer: Any, settings: dict[str, A
     (folder / "tokenizer_config.json").write_text(json.dumps(written, indent=2) + "\n")
 
 
-def check_exported(loss: float, trained: float) -> None:
-    """Exit if the exported model's held-out loss differs from the run's by more than 0.001."""
-    if abs(loss - trained) > 1e-3:
+def check_exported(loss: float, trained: float, most: float = 1e-3) -> None:
+    """Exit if the exported model's held-out loss differs from the run's by more than `most`."""
+    if abs(loss - trained) > most:
         raise SystemExit(f"the exported model has loss {loss:.5f}, but the run had {trained:.5f}")
+
+
+def stopped(run: Path, steps: int) -> str:
+    """Return a card's sentence on a run that was exported before its last step, or nothing."""
+    step = torch.load(run / "checkpoint.pt", weights_only=True)["step"]
+    if step >= steps:
+        return ""
+    return f" The run was stopped at step {step:,}: the command above trains longer."
 
 
 def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, Any]:
@@ -251,6 +272,6 @@ def write_facts(folder: Path, saved: dict[str, Any], **facts: Any) -> dict[str, 
         "minutes": saved["seconds"] / 60,
     }
     (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n")
-    size = sum(file.stat().st_size for file in folder.iterdir())
+    size = sum(file.stat().st_size for file in folder.rglob("*.*"))
     print(json.dumps({"folder_bytes": size, "trained": saved["loss"], **record}))
     return record

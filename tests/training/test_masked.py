@@ -81,6 +81,27 @@ def test_stopped_and_resumed_it_ends_as_if_it_had_never_stopped(made, trained):
         trainer.Trainer(task_of(made), other, run)
 
 
+def test_steps_and_decay_may_change_until_the_decay_begins(made):
+    run = made / "changed"
+    run.mkdir()
+    first = dataclasses.replace(OPTIONS, steps=20, decay=5)
+    begun = trainer.Trainer(task_of(made), first, run)
+    batches = begun.task.batches(0)
+    for _ in range(6):
+        begun.learn(next(batches))
+    begun.save()
+    for steps, decay in ((30, 5), (9, 3), (20, 14)):
+        changed = dataclasses.replace(OPTIONS, steps=steps, decay=decay)
+        assert trainer.Trainer(task_of(made), changed, run).step == 6
+        shares = [[trainer.schedule(i, o) for i in range(6)] for o in (first, changed)]
+        assert shares[0] == shares[1]
+    for steps, decay in ((8, 3), (20, 15)):
+        late = dataclasses.replace(OPTIONS, steps=steps, decay=decay)
+        assert trainer.schedule(5, late) < 1 or trainer.schedule(6, late) < 1
+        with pytest.raises(SystemExit, match="other options"):
+            trainer.Trainer(task_of(made), late, run)
+
+
 def test_it_learns(trained):
     losses = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in losses] == [4, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quasir import guides, recipes
 from quasir.core.files import write_text
@@ -15,7 +16,9 @@ from quasir.recipes.schema import Source
 from quasir.runs.begun import keep_code
 from quasir.runs.folders import must_be_possible
 from quasir.store import MANIFEST, locked
-from quasir.text import CausalLM, Guided
+
+if TYPE_CHECKING:
+    from quasir.text import Guided
 
 __all__ = ["guide_recipe"]
 
@@ -53,6 +56,8 @@ def guide_recipe(
         Instead of the recipe's.
     reporter : Reporter, optional
     """
+    from quasir.text import CausalLM, Guided
+
     reporter = reporter or Quiet()
     must_be_possible(folder)
     with locked(folder):

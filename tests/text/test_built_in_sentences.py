@@ -1,0 +1,48 @@
+"""The sentence embedding of the paraphrases, as it comes with the package."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import quasir as qr  # noqa: E402
+
+LIMITS = {"sentences": 6e6}
+FIRST = "How can I be a good geologist?"
+SAME = "What should I do to be a great geologist?"
+OTHERS = ["How do I read and find my YouTube comments?", "What can make physics easy to learn?"]
+
+
+def folder_of(name):
+    return qr.text.loading.BUILT_IN[f"quasir/{name}"]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_each_is_small_and_says_its_terms_and_its_quality(name):
+    files = [file for file in folder_of(name).rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) <= LIMITS[name]
+    assert {file.suffix for file in files} <= {".safetensors", ".json", ".md"}
+    card = (folder_of(name) / "README.md").read_text()
+    facts = json.loads((folder_of(name) / "training.json").read_text())
+    assert f"terms: {facts['terms']}\n" in card
+    assert "for research" in facts["terms"]
+    assert "(95 % interval)" in card or "95 % intervals" in card
+
+
+def test_the_package_stays_under_40_mb():
+    package = folder_of("sentences").parents[2]
+    files = (file for file in package.rglob("*") if "__pycache__" not in file.parts)
+    assert sum(file.stat().st_size for file in files if file.is_file()) < 40e6
+
+
+def test_the_embedding_finds_the_same_meaning():
+    library = pytest.importorskip("sentence_transformers")
+    kind = {"dtype": torch.float32}
+    model = library.SentenceTransformer(
+        str(folder_of("sentences")), device="cpu", model_kwargs=kind
+    )
+    feature = qr.features.similarity(FIRST, embed=model.encode)
+    same, *others = feature([SAME, *OTHERS])
+    assert same > max(others) + 0.2
+    assert feature([FIRST])[0] == pytest.approx(1, abs=1e-5)
