@@ -5,12 +5,20 @@ import subprocess
 import sys
 import typing
 
+import pytest
+
 import quasir as qr
 
 
-def test_import_is_light():
-    heavy = ["scipy.stats", "matplotlib", "pandas", "torch", "transformers", "pyarrow"]
-    code = f"import sys, quasir; print([m for m in {heavy!r} if m in sys.modules])"
+HEAVY = ["scipy.stats", "matplotlib", "pandas", "torch", "transformers", "pyarrow"]
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [("quasir", HEAVY), ("quasir.cli.main", ["matplotlib", "pandas", "torch", "transformers"])],
+)
+def test_import_is_light(module, heavy):
+    code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
