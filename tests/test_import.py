@@ -9,7 +9,6 @@ import pytest
 
 import quasir as qr
 
-
 HEAVY = ["scipy.stats", "matplotlib", "pandas", "torch", "transformers", "pyarrow"]
 
 
