@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 
 import quasir as qr
 from quasir.guides.boost_machine import BoostMachine
@@ -28,14 +28,13 @@ def named(q):
 
 
 def distance(q, target):
-    """Return log beta/Z at which 5 % of the mass is lost, by enumeration and bisection."""
+    """Return Renyi's divergence of order 3 of p from q, by enumeration."""
     texts = texts_of(q.base)
     log_p = target.log_score(texts)
     some = log_p > -np.inf
     p = np.exp(log_p[some])
     p /= p.sum()
-    ratio = p / np.exp(q.log_prob(texts)[some])
-    return np.log(brentq(lambda b: p @ np.maximum(1 - b / ratio, 0) - 0.05, 1e-9, ratio.max()))
+    return float(np.log(p @ np.exp(2 * (np.log(p) - q.log_prob(texts)[some]))) / 2)
 
 
 def test_log_q_from_masses_is_log_q():
@@ -76,10 +75,13 @@ def test_the_gradient():
 
 
 def exact_fit(lm, q, target, share):
-    """Return the fit on all texts, at their exact weights."""
+    """Return the fit on all texts, at their exact weights.
+
+    Each text is there 20 times, so that the prior, which counts as one draw, is faint.
+    """
     texts = texts_of(lm)
     log_p = target.log_score(texts)
-    some = np.flatnonzero(log_p > -np.inf)
+    some = np.tile(np.flatnonzero(log_p > -np.inf), 20)
     part, log_weight = texts.take(some), log_p[some] - np.logaddexp.reduce(log_p[some])
     machine = BoostMachine(q.guide, q.vocabulary, watched=True)
     masses = Masses.of(lm, part, BothMachine([]), True, machine)
@@ -105,9 +107,8 @@ def test_the_fit_is_the_minimum():
         bounds=[(low, 5.0) for low in least],
         options={"maxiter": 200},
     )
-    # The loss has kinks, where the search may stop: 3 % of the acceptance.
-    assert at(fit.log_factors) <= best.fun + 0.03
-    assert at(fit.log_factors) < at(np.zeros(len(q.machine.names))) - 0.1
+    assert at(fit.log_factors) <= best.fun + 5e-3
+    assert at(fit.log_factors) < at(np.zeros(len(q.machine.names))) - 0.3
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -119,7 +120,7 @@ def test_a_pilot_comes_close(share):
     exact = exact_fit(lm, best, target, q.share)
     factors = dict(zip(best.machine.names, np.exp(exact.log_factors).tolist(), strict=True))
     best = lm.guided(best.guide.with_factors(factors), q.share)
-    assert distance(q, target) == pytest.approx(distance(best, target), abs=0.1)
+    assert distance(q, target) == pytest.approx(distance(best, target), abs=0.03)
     assert distance(q, target) < distance(
         lm.guided(qr.guides.boost({feature: 10.0}), share), target
     )

@@ -242,10 +242,10 @@ class Guided:
         seed: Seed = None,
         progress: Progress = None,
     ) -> Guided:
-        """Return the proposal with the factors that accept the most on a pilot.
+        """Return the proposal with the factors that bring q closest to p on a pilot.
 
-        What is made largest is the acceptance rate at which 5 % of the target's mass is lost, and
-        so TVD is at most 0.05. KL(p, q) would mind rare texts too little.
+        What is minimised is not KL(p, q), which minds rare texts too little for a small TVD, but
+        Renyi's divergence of order 3, also convex in the logs of the factors.
 
         The pilot has four rounds, each drawn from what the earlier ones gave. Factors that the
         boost has are where it begins. If the share is above 0, it is fitted too.
