@@ -15,7 +15,7 @@ from quasir.estimation.two_sided import (
     moment_at_least,
     moment_at_most,
 )
-from quasir.estimation.upper_bounds import tvd_at_most, shown
+from quasir.estimation.upper_bounds import shown, tvd_at_most
 
 CEILING = 3.0
 KNOWN = Ground(log_ceiling=CEILING, basis="It rests on the ceiling e^3.")
