@@ -223,3 +223,9 @@ def test_proposals_end_at_the_last_accepted_one_where_a_block_gives_all_that_is_
         samples = qr.QRS(target, qr.Table({"a": 0.95, "b": 0.05}), beta=20.0).sample(n, seed=0)
         assert samples.proposals == accepted[n - 1] + 1
     assert ends > 20
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.001, 1), (0.002, 1), (0.003, 1), (0.004, 2)])
+def test_a_replay_of_few_draws_gives_at_least_one_sample_and_no_more_than_the_rate(rate, count):
+    draws = qr.draw(EVEN, EVEN, 500, seed=0)
+    assert len(qr.IncrementalQRS(EVEN, EVEN, acceptance_rate=rate).replay(draws)) == count
