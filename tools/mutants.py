@@ -62,7 +62,7 @@ TESTS = {
     "estimation/": SUMS,
     "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
     "statistical/test_chains",
-    "constraints/": "constraints exact/test_constrain",
+    "constraints/": "constraints exact/test_constrain estimation/test_mutants_rates",
     "store/": "store draws/test_ceiling runs/test_stored",
     "draws/": "draws samplers exact/test_laws statistical/test_samplers",
     "certificates/search": f"certificates exact/test_laws {BINNED}",
