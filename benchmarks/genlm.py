@@ -85,10 +85,14 @@ def language():
     return [s.encode() for s in every if re.fullmatch(PATTERN, s)]
 
 
+def texts_of(lm, ids):
+    return qr.text.Texts.of(ids, lm.tokenizer)
+
+
 def exact(lm):
     """Return the token sequences of the language, and the exact law p on them."""
     ids = listed(lm, language())
-    a = np.exp(lm.log_prob(qr.text.Texts.of(ids, lm.tokenizer)))
+    a = np.exp(lm.log_prob(texts_of(lm, ids)))
     return ids, a / a.sum(), float(a.sum())
 
 
@@ -162,7 +166,9 @@ def main():
     lm = small_model(arguments.model_seed)
     ids, p, z = exact(lm)
     mean, sd = by_chance(p, n, rng)
-    print(f"{len(ids)} token sequences, Z = {z:.4g}; {n} samples of each method")
+    mass = np.exp(lm.guided(qr.guides.regex(PATTERN)).log_prob(texts_of(lm, ids))).sum()
+    print(f"{len(ids)} token sequences, Z = {z:.4g}, {mass:.6f} of the mass of masked decoding")
+    print(f"{n} samples of each method")
     print(f"TVD of as many i.i.d. draws of p, by chance: {mean:.3f} ± {sd:.3f}\n")
     print(f"{'method':<42} {'TVD':>6} {'in sd':>7} {'ms a sample':>12}", flush=True)
 

@@ -101,7 +101,7 @@ def rounds(target, q, n, number, out):
         tvd, rate = curve.proposal.tvd, curve.at(tvd=0).acceptance_rate
         rows.append((done * n, tvd.value, tvd.se, rate.value, rate.se))
         most = np.exp(draws.log_ceiling)
-        print(f"{done * n:>11,}  {tvd.value:>7.3f} ± {tvd.se:.3f}  {most:>8.4f}", end="")
+        print(f"{done * n:>11,}  {tvd.value:>7.3f} ± {tvd.se:.3f}  {most:>8.4g}", end="")
         print(f"  {rate.value:.4f} ± {rate.se:.4f}", flush=True)
         if done < number:
             learnt = out / f"trie-{done + 1}.json"
@@ -132,33 +132,41 @@ def spellings(text, pieces):
     ]
 
 
+def choice_law(lm, options, pieces):
+    """Return all token sequences of some options, with their law by the model and by masks.
+
+    Returns
+    -------
+    listed : list of (option, token ids)
+    a, q : array
+        The model's own probability of each sequence, and that of masked decoding.
+    """
+    listed = [(option, ids) for option in options for ids in spellings(option, pieces)]
+    texts = qr.text.Texts.of([ids for _, ids in listed], lm.tokenizer)
+    log_a, log_q = lm.guided(qr.guides.choice(options)).log_prob_each(texts)
+    return listed, np.exp(log_a), np.exp(log_q)
+
+
 def choices(base):
-    """Print and return the exact law of some choices: the model's own, and that of masks."""
-    pieces = pieces_of(base.tokenizer)
-    rows = {}
+    """Print and return the probability of each option, by the model's own law and by masks."""
+    pieces, rows = pieces_of(base.tokenizer), {}
     for question, options in QUESTIONS.items():
         lm = base.prompted(f"user\n{question}{TURN}assistant\n")
-        listed = [(option, ids) for option in options for ids in spellings(option, pieces)]
-        texts = qr.text.Texts.of([ids for _, ids in listed], base.tokenizer)
-        log_a, log_q = lm.guided(qr.guides.choice(options)).log_prob_each(texts)
-        a, q = np.exp(log_a), np.exp(log_q)
-        p = a / a.sum()
-        tvd = 0.5 * np.abs(p - q).sum()
-        print(
-            f"\n{question}\n  {len(listed)} token sequences, with {a.sum():.2g} of the model's",
-            end="",
-        )
-        print(f" mass; masks give them {q.sum():.6f} in all; TVD {tvd:.3f}")
-        first, rows[question] = {}, {}
-        for (option, ids), own, drawn in zip(listed, p, q, strict=True):
+        listed, a, q = choice_law(lm, options, pieces)
+        p, own, first = a / a.sum(), dict.fromkeys(options, 0.0), {}
+        for (option, ids), *both in zip(listed, p, q, strict=True):
             key = option, base.tokenizer.decode([ids[0]])
-            first[key] = first.get(key, 0) + np.array([own, drawn])
-            rows[question][option] = rows[question].get(option, 0) + np.array([own, drawn])
-        for option, (own, drawn) in rows[question].items():
-            print(f"  {option!r}: the model {own:.4f}, masked {drawn:.4f}; by first token:")
+            first[key] = first.get(key, 0.0) + np.array(both)
+            own[option] = own[option] + np.array(both)
+        print(f"\n{question}  TVD {0.5 * np.abs(p - q).sum():.3f}")
+        print(f"  {len(listed)} token sequences: {a.sum():.2g} of the model's mass, ", end="")
+        print(f"{q.sum():.6f} of masked decoding's")
+        for option, (x, y) in own.items():
+            print(f"  {option!r}: the model {x:.4f}, masked {y:.4f}; by first token:")
             for (of, token), (x, y) in sorted(first.items(), key=lambda row: -row[1][1]):
                 if of == option and max(x, y) > 1e-3:
                     print(f"    {token!r}: the model {x:.4f}, masked {y:.4f}")
+        rows[question] = own
     return rows
 
 
