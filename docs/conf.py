@@ -1,5 +1,6 @@
 """The settings of the site: `make docs` builds it into docs/_build/html."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +8,11 @@ import quasir
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
+# Notebooks: offline, quiet, and `!quasir` is the command of this environment.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 project = "quasir"
 author = "The quasir authors"
@@ -37,6 +43,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # progress
 
 autosummary_generate = True
 autodoc_typehints = "none"

@@ -23,7 +23,12 @@ LIMITS = {
     "maximum": "at most {}",
     "le": "at most {}",
 }
-WORDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+WORDS = {
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "boolean": "true or false",
+}
 
 
 class RecipeFields(SphinxDirective):

@@ -71,7 +71,9 @@ def test_every_public_name_has_its_place(site):
     """The inventory has each name, or the object that the name is another name of."""
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="").data
     known = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
-    objects = [getattr(quasir, name.removeprefix("quasir.")) for name in known if name.count(".") == 1]
+    objects = [
+        getattr(quasir, name.removeprefix("quasir.")) for name in known if name.count(".") == 1
+    ]
     absent = []
     for module in (quasir, *(getattr(quasir, name) for name in MODULES)):
         for name in module.__all__:
