@@ -37,6 +37,14 @@ class Editor(Protocol):
     It may also have ``encode(items)``, from the proposal's items to token sequences, and
     ``decode(sequences)`` back; without them, items are tuples of token ids. With ``token_id(word)``
     words can be boosted.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     def log_token_probs(self, sequences, positions):
+    ...         return np.log(np.full((len(sequences), 2), 0.5))
+    >>> isinstance(Letters(), Editor)
+    True
     """
 
     def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
