@@ -47,6 +47,7 @@ nb_output_stderr = "remove"  # progress
 
 autosummary_generate = True
 autodoc_typehints = "none"
+default_role = "py:obj"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -62,6 +63,8 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "home_page_in_toc": False,
+    "navbar_persistent": [],
+    "navbar_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

@@ -75,8 +75,8 @@ def _table(name: str, parts: dict[str, Any]) -> str:
     rows = []
     for field, kind in part.get("properties", {}).items():
         default = "*required*" if field in part.get("required", []) else _default(kind, parts)
-        rows.append(f"| `{field}` | {_kind(kind)} | {default} | {meanings.get(field, '')} |")
-    head = "| field | value | default | meaning |\n|---|---|---|---|"
+        rows.append(f"| `{field}` | {meanings.get(field, '')} | {_kind(kind)} | {default} |")
+    head = "| field | meaning | value | default |\n|---|---|---|---|"
     return "\n".join([f"## {name}\n\n{summary}\n", head, *rows])
 
 
