@@ -7,14 +7,14 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all lint bench mutants docs browser clean help
+.PHONY: run test test-all lint bench mutants docs commands browser clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,text]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,text]'
 	touch $@
 
 run: $(STAMP)  ## the main job: scientists, half of them women; report in runs/scientists/report.html
@@ -39,7 +39,12 @@ browser:  # Debian's chromium, in which the report is tested; installed once, wh
 		DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
 			chromium chromium-driver >/dev/null; }
 
-docs: $(STAMP)  ## write docs/commands.md anew
+docs: commands  ## the site, with every notebook run: docs/_build/html/index.html (ten minutes, the first time)
+	$(BIN)/quasir run scientists --out docs/_build/runs/scientists
+	rm -rf docs/reference/generated
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+commands: $(STAMP)  ## write docs/commands.md anew
 	$(BIN)/python -m quasir.cli.help_page > docs/commands.md
 
 mutants: $(STAMP)  ## change the source at random, and see whether a test fails (an hour; MUTANTS=150 SEED=17)
@@ -49,4 +54,4 @@ bench: $(STAMP)  ## the benchmark table: ratios within one run, on a quiet machi
 	$(BIN)/python -m benchmarks
 
 clean:  ## forget the environment and every cache
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

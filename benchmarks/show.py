@@ -1,8 +1,12 @@
 """Timing, and the table of results."""
 
+import os
+import platform
 import time
+from importlib.metadata import version
+from pathlib import Path
 
-__all__ = ["Row", "best", "table"]
+__all__ = ["Row", "best", "machine", "table"]
 
 Row = tuple[str, float, str, str]
 
@@ -17,8 +21,19 @@ def best(function, repeats=3):
     return min(times)
 
 
+def machine():
+    """Return the machine and the versions in a line: numbers mean nothing without them."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor() or platform.machine()
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch"))
+    return f"{os.cpu_count()} cores, {processor}; Python {platform.python_version()}, {packages}"
+
+
 def table(rows):
-    """Print each measured value, the wanted bound, and whether it was reached."""
+    """Print the machine, each measured value, the wanted bound, and whether it was reached."""
+    print(machine())
     print(f"{'what':<64} {'measured':>10}  {'wanted':<10} reached")
     missed = 0
     for what, value, wanted, detail in rows:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from quasir.cli import self_test
-from quasir.cli.doctor import EXTRAS, PACKAGES
+from quasir.cli import doctor as doctor_module
+from quasir.cli.doctor import PACKAGES, extras
 from tests.cli.helpers import inside
 
 
@@ -20,12 +21,23 @@ def test_what_the_doctor_says():
 def test_as_json(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     told = json.loads(inside("doctor", "--json", "--seed", "3")[1])
-    assert set(told) == {"versions", "devices", "places", "self_test"}
-    assert set(told["versions"]) == {"quasir", "python", *PACKAGES, *EXTRAS}
+    assert set(told) == {"versions", "extras", "devices", "places", "self_test"}
+    assert set(told["versions"]) == {"quasir", "python", *PACKAGES}
     assert told["places"]["cache"] == str(tmp_path / "quasir")
     assert told["self_test"]["passed"] is True
     for one in told["self_test"]["comparisons"]:
         assert abs(one["value"] - one["exact"]) < 5 * one["se"]
+
+
+def test_what_is_installed_of_the_extras(monkeypatch):
+    """Each extra of the package is there; a package that is absent is named."""
+    assert {"text", "ray", "pandas", "arviz"} <= set(extras())
+    assert "torch 2" in extras()["text"]
+    lines = ["numpy>=2.0", "torch>=2.6; extra == 'text'", 'no-such-thing>=1 ; extra == "text"']
+    monkeypatch.setattr(doctor_module, "requires", lambda name: lines)
+    assert set(extras()) == {"text"}
+    assert extras()["text"].startswith("torch 2")
+    assert extras()["text"].endswith("; not installed: no-such-thing")
 
 
 @pytest.mark.parametrize("name", ["acceptance_rate", "tvd", "kl"])

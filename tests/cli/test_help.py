@@ -20,4 +20,4 @@ def test_each_has_json_seed_and_an_example(command):
 
 
 def test_the_page_of_commands_is_what_they_print():
-    assert DOCS.read_text() == document(), "run `make docs`"
+    assert DOCS.read_text() == document(), "run `make commands`"

@@ -54,6 +54,15 @@ class Certificate:
     Z, Z_beta and the acceptance rate are unbiased; TVD, KL, the bound and the moments are
     self-normalised, with a bias of order 1/N. All are restricted to the support of q: draws from
     q cannot show the mass that p has outside it (`eq:qrs_conv_in_the_limit_generalized`).
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> cert = qr.tradeoff(qr.draw(p, q, 100_000, seed=0)).at(beta=2.0)
+    >>> bool(cert.acceptance_rate.low < 0.498182 < cert.acceptance_rate.high), cert.doubts
+    (True, ())
     """
 
     name: str

@@ -50,6 +50,17 @@ class Curve:
         The fitted tail of the ratios.
     tvd_slack : array
         How far `tvd` may be from its value on all the draws: 0 unless the curve was streamed.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> curve = qr.tradeoff(qr.draw(p, q, 100_000, seed=0))
+    >>> curve.at(tvd=0.1).beta < curve.at(tvd=0.01).beta
+    True
+    >>> bool((np.diff(curve.acceptance_rate.value) <= 0).all())
+    True
     """
 
     def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:

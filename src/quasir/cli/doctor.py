@@ -5,9 +5,10 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import platform
+import re
 import sys
-from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,17 +25,9 @@ from quasir.estimation.quantities import title_of
 
 __all__ = ["doctor"]
 
-PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "typer", "matplotlib", "torch")
-EXTRAS = (
-    "transformers",
-    "peft",
-    "safetensors",
-    "sentence-transformers",
-    "ray",
-    "fsspec",
-    "pandas",
-    "arviz-base",
-)
+PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "typer", "matplotlib")
+OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;\s*extra == ['\"](?P<extra>\w+)['\"]")
+"""A requirement of an extra, as the metadata of an installed package has it."""
 
 
 def doctor(json: Json = False, seed: Seed = None) -> None:
@@ -46,7 +39,8 @@ def doctor(json: Json = False, seed: Seed = None) -> None:
     Example: quasir doctor --json
     """
     facts: dict[str, Mapping[str, Any]] = {
-        "versions": versions(),
+        "versions": versions(PACKAGES),
+        "extras": extras(),
         "devices": devices(),
         "places": places(),
     }
@@ -61,15 +55,37 @@ def doctor(json: Json = False, seed: Seed = None) -> None:
         raise typer.Exit(FAILED)
 
 
-def versions() -> dict[str, str | None]:
-    """Return the version of each package; None where it is not installed."""
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of quasir, Python and packages; None where one is not installed."""
     found: dict[str, str | None] = {"quasir": __version__, "python": platform.python_version()}
-    for name in (*PACKAGES, *EXTRAS):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
+    return found | {name: _version(name) for name in packages}
+
+
+def extras() -> dict[str, str]:
+    """Return for each extra of quasir what is installed, with versions, and what is not."""
+    packages: dict[str, list[str]] = {}
+    try:
+        lines = requires("quasir") or []
+    except PackageNotFoundError:  # run from a folder of sources
+        lines = []
+    for found in filter(None, map(OF_EXTRA.match, lines)):
+        packages.setdefault(found["extra"], []).append(found["package"])
+    return {extra: _told(packages[extra]) for extra in sorted(packages) if extra != "dev"}
+
+
+def _told(packages: Sequence[str]) -> str:
+    """Return the versions of packages in one line, and which of them are absent."""
+    found = {name: _version(name) for name in packages}
+    there = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    absent = ", ".join(name for name, number in found.items() if not number)
+    return "; ".join(filter(None, [there, f"not installed: {absent}" if absent else ""]))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def devices() -> dict[str, str]:

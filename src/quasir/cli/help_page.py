@@ -1,4 +1,4 @@
-"""The documentation page of all commands, made from their `--help`: `make docs`."""
+"""The documentation page of all commands, made from their `--help`: `make commands`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMANDS = tuple(
 def document() -> str:
     """Return the page."""
     parts = [
-        "# Commands\n\nThe output of `quasir COMMAND --help`, written by `make docs`."
+        "# Commands\n\nThe output of `quasir COMMAND --help`, written by `make commands`."
         " stdout is data, stderr is progress.\n"
     ]
     for command in COMMANDS:

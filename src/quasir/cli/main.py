@@ -33,7 +33,6 @@ app = typer.Typer(
     name="quasir",
     help="I.i.d. samples from a distribution you can only score, with a certificate.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog=EXIT_CODES,

@@ -33,6 +33,14 @@ class Constrained(Product):
         Effective number of draws that the coefficients were fitted on.
     precise : bool
         Whether the standard error of every moment is at most 0.005 of its feature's range.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"he sings": 0.9, "she sings": 0.1})
+    >>> target = qr.constrain(base, {qr.features.female: 0.5}, n=20_000, seed=0)
+    >>> round(target.coefficients["female"], 1)  # log 9
+    2.2
     """
 
     def __init__(

@@ -22,7 +22,13 @@ PATIENCE = 3.0
 
 
 class Reporter(Protocol):
-    """Shows the user the progress of work of several stages."""
+    """Shows the user the progress of work of several stages.
+
+    Examples
+    --------
+    >>> with Quiet().stage("drawing") as report:
+    ...     report(1, 10, 1)
+    """
 
     def say(self, message: str) -> None:
         """Show a message."""

@@ -66,6 +66,17 @@ class Draws(Tabular):
         What is known about ratios that were not drawn (`quasir.draws.ceiling`).
     base_check : BaseCheck or None
         Draws of the base, scored by the proposal: whether it reaches all of the target.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> draws = qr.draw(p, q, 1_000, seed=0)
+    >>> bool(((draws.log_alpha > 0.0) == (draws.log_ratio > draws.log_u)).all())
+    True
+    >>> len(draws.accepted(beta=2.0)) < len(draws.accepted(beta=1.0)) < len(draws)
+    True
     """
 
     log_p: Array

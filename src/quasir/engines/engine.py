@@ -24,7 +24,15 @@ Stop: TypeAlias = Callable[[], object]
 
 
 class Engine(Protocol):
-    """Gives tasks to workers."""
+    """Gives tasks to workers.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> engine: Engine = qr.engines.Local()
+    >>> list(engine.map(lambda: lambda task: 2 * task, [1, 2, 3]))
+    [(1, 2), (2, 4), (3, 6)]
+    """
 
     def map(
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None

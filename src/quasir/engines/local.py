@@ -63,6 +63,15 @@ class Local:
     -----
     Other processes are spawned, so a script that uses them must do its work under
     ``if __name__ == "__main__":``.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> draws = qr.draw(p, q, 1_000, seed=0, engine=qr.engines.Local(processes=1))
+    >>> len(draws)
+    1000
     """
 
     processes: int | None = None

@@ -52,6 +52,15 @@ class Promise:
     confidence : float
     basis : str
         One sentence: what the promise rests on, or why there is none and what would give one.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"she": 0.1, "he": 0.9})
+    >>> curve = qr.tradeoff(qr.draw(base * qr.features.female, base, 10_000, seed=0))
+    >>> promise = curve.at(beta=0.9).promise
+    >>> promise.confidence, bool(promise.tvd <= 1)
+    (0.95, True)
     """
 
     tvd: float | None
@@ -90,6 +99,14 @@ class Promises:
     moments : dict of array (Q, 2)
     confidence, basis
         As in `Promise`.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"she": 0.1, "he": 0.9})
+    >>> curve = qr.tradeoff(qr.draw(base * qr.features.female, base, 10_000, seed=0))
+    >>> len(curve.promises.tvd) == len(curve)
+    True
     """
 
     log_betas: Array

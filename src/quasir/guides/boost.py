@@ -32,6 +32,12 @@ class Boost(Guide):
         The factor of each group, for spellings with the fewest tokens; None until it is fitted.
     fitted : tuple of (str, float)
         Factors of single words, by name, as `Guided.fit` found them.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> qr.guides.boost({"poet": 10.0}).factors
+    (10.0,)
     """
 
     groups: tuple[WordGroup, ...]

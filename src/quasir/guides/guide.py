@@ -25,6 +25,13 @@ class Guide:
     """Weights of the next tokens; `first * second` multiplies them.
 
     Guides are values: they can be compared, hashed, pickled, and written to a file.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> both = qr.guides.regex("[a-z ]+") * qr.guides.boost({"poet": 10.0})
+    >>> qr.guides.from_dict(both.to_dict()) == both
+    True
     """
 
     @property

@@ -34,6 +34,13 @@ class Language(Guide):
         a cut text counts as long as it could still be completed.
     name : str
         The name of its feature.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> language = qr.guides.choice(["yes", "no"])
+    >>> language.kind, language.complete
+    ('choice', True)
     """
 
     kind: str

@@ -48,6 +48,13 @@ def from_dict(facts: Mapping[str, Any]) -> Guide:
     ------
     StoreError
         If it is not what `to_dict` gives.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> guide = qr.guides.boost({"poet": 10.0})
+    >>> from_dict(guide.to_dict()) == guide
+    True
     """
     try:
         return _READERS[facts["guide"]](facts)

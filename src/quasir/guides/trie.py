@@ -42,6 +42,15 @@ class Trie(Guide):
         in the language and 0 if not.
     cut : array of bool
         Whether the node is a text that was cut.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=6)
+    >>> q = base.guided(qr.guides.choice(["He was", "She was"]))
+    >>> draws = qr.draw(base * q.guide.feature, q, 50, seed=0)
+    >>> isinstance(q.learn(draws).guide.parts[-1], Trie)
+    True
     """
 
     def __init__(

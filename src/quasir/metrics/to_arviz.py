@@ -29,6 +29,13 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
     chains : mapping of names to arrays, Samples, or Draws
         Arrays have the shape (draws,) or (chains, draws), and may have more dimensions after
         these. `to_groups` explains the groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = to_arviz({"x": np.zeros((2, 50))})
+    >>> dict(tree["posterior"].sizes)
+    {'chain': 2, 'draw': 50}
     """
     groups = to_groups(chains)
     for name in (name for group in groups.values() for name in group):

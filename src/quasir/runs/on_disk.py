@@ -30,6 +30,16 @@ class Run:
     Attributes
     ----------
     folder : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     print(len(run.draws), len(run.samples), run.report.name)
+    1000 10 report.html
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,6 +110,16 @@ def open_run(folder: str | Path) -> Run:
     ------
     InputError
         If the folder holds no run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     print(len(qr.open_run(f"{folder}/letters").samples))
+    10
     """
     run = Run(Path(folder))
     _ = run.store

@@ -33,6 +33,12 @@ class Differentiable(Protocol):
 
     For site-first moves it may have ``grad_at(states, sites)``, the gradient at one site of each
     state. With ``encode(items)`` and ``decode(states)`` its items need not be rows.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> isinstance(qr.lattice.Ising(qr.lattice.grid(3, 3, 0.3)), Differentiable)
+    True
     """
 
     size: int

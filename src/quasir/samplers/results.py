@@ -52,6 +52,15 @@ class SampleSet(Tabular):
         What is wrong with the samples, in words. Empty is good.
     selected_from : int or None
         How many samples the proposals gave, if these are a selection of them.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> samples = qr.QRS(p, q, beta=2.0).sample(50, seed=0)
+    >>> len(samples), len(samples[:10]), samples.proposals > 50
+    (50, 10, True)
     """
 
     items: Items
@@ -129,6 +138,15 @@ class Samples(SampleSet):
         The level they were accepted at.
     log_z_beta : float
         Log of Z_beta: exact if the proposal's support can be listed, else estimated.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> samples = qr.QRS(p, q, beta=2.0).sample(50, seed=0)
+    >>> samples.beta, bool((samples.log_p_beta < 0).all())
+    (2.0, True)
     """
 
     log_p_beta: Array
@@ -170,6 +188,15 @@ class WeightedSamples(Samples):
     ----------
     log_weight : array
         log max(1, P(x)/(beta q(x))): the weight up to a constant, which cancels in `mean`.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> samples = qr.RejectionControl(p, q, beta=1.0).sample(2_000, seed=0)
+    >>> bool(abs(samples.mean(samples.items).value - 11) < 0.5)
+    True
     """
 
     log_weight: Array
@@ -219,6 +246,14 @@ class ApproximateSamples(SampleSet):
     ----------
     distance : str
         What is known about the distance to p: "unknown: ..." with the reason, or a bound.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> qr.SIR(p, q, pool=1_000).sample(10, seed=0).distance.startswith("unknown")
+    True
     """
 
     distance: str
@@ -241,6 +276,15 @@ class ClimbingSamples(ApproximateSamples):
         The level that each sample was accepted at; it follows p_beta at that level.
     log_beta : float
         The largest ratio seen.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> samples = qr.EmpiricalSupremum(p, q).sample(50, seed=0)
+    >>> bool(samples.log_beta >= samples.log_betas.max())
+    True
     """
 
     log_betas: Array
@@ -261,6 +305,15 @@ class ChainSamples(ApproximateSamples):
         Whether each sample has a chain of its own.
     tvd_bound : float
         An upper bound on TVD(p, law of each sample); 1 if none is known.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from scipy import stats
+    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> samples = qr.IMH(p, q, thin=2).sample(50, seed=0)
+    >>> samples.steps >= 100, samples.moves <= samples.steps, samples.independent
+    (True, True, False)
     """
 
     steps: int

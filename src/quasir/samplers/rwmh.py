@@ -37,6 +37,14 @@ class Editor(Protocol):
     It may also have ``encode(items)``, from the proposal's items to token sequences, and
     ``decode(sequences)`` back; without them, items are tuples of token ids. With ``token_id(word)``
     words can be boosted.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     def log_token_probs(self, sequences, positions):
+    ...         return np.log(np.full((len(sequences), 2), 0.5))
+    >>> isinstance(Letters(), Editor)
+    True
     """
 
     def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
@@ -75,7 +83,7 @@ class RWMH:
     uniformly one of its positions: n + 1 for an insertion into n tokens, n for a deletion or
     replacement; then, except for a deletion, a token v with the editor's probability m(v) given
     the rest. The probability of the reverse has the same factors, and the move is accepted with
-    probability min(1, P(x') q(x|x')/(P(x) q(x'|x))). At the length limits fewer operations are
+    probability ``min(1, P(x') q(x|x')/(P(x) q(x'|x)))``. At the length limits fewer operations are
     legal; both probabilities take this into account. If several edits lead to the same x', each is
     balanced by its own reverse, so p is still stationary.
 

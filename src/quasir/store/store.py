@@ -51,6 +51,15 @@ class Store:
         Facts of the run.
     shards : dict
         Number of a shard -> `Shard`, for each shard that is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     qr.draw(lambda x: [0.0] * len(x), qr.Table({"a": 1.0}), 100, seed=0).save(folder)
+    ...     len(qr.Store.open(folder).shards)
+    1
     """
 
     def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:

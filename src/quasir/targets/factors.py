@@ -22,6 +22,13 @@ class Factor(Protocol):
 
     It may also have ``log_most()``, the log of the largest value that any item can have: the ratios
     then have a ceiling (`quasir.draws.ceiling`).
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> factor: Factor = qr.tilt(qr.features.female, 0.7)
+    >>> factor.feature.name, factor.log_factor(factor.feature(["She sings.", "He sings."]))
+    ('female', array([0.7, 0. ]))
     """
 
     @property
@@ -57,7 +64,14 @@ class Pointwise:
 
 @dataclass(frozen=True)
 class Tilt:
-    """exp(coefficient * phi(x)): an exponential tilt."""
+    """exp(coefficient * phi(x)): an exponential tilt.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> Tilt(qr.features.contains("a"), 0.7).coefficient
+    0.7
+    """
 
     feature: Feature
     coefficient: float
@@ -116,6 +130,14 @@ def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0)
 
     A plain callable becomes a feature named ``reward``. A reward that is bounded gives a ceiling of
     the ratios if it says so: ``reward(qr.Feature("reward", function, high=1.0))``.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> letters = qr.Table({"a": 0.5, "bb": 0.5})
+    >>> target = letters * reward(len, temperature=2.0)
+    >>> target.log_score(["a", "bb"]).round(3).tolist()
+    [-0.193, 0.307]
     """
     value = number("temperature", temperature)
     if not 0 < value < np.inf or 1.0 / value == np.inf:

@@ -35,6 +35,13 @@ class Scores:
 
     `spared` counts the items that the base did not have to score; `log_base` is NaN for those,
     unless it was known.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target = qr.Table({"a": 0.5, "b": 0.5}) * qr.features.contains("a")
+    >>> target.scores(["a", "b"]).spared
+    1
     """
 
     log_p: Array
@@ -54,6 +61,13 @@ class Product:
         Factors of b(x).
     watched : sequence of Feature
         Recorded with the draws, without changing P.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target = qr.Table({"a": 0.5, "b": 0.5}) * qr.features.contains("a")
+    >>> isinstance(target, Product), target.log_score(["a", "b"]).round(3).tolist()
+    (True, [-0.693, -inf])
     """
 
     def __init__(

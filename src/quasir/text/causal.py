@@ -65,6 +65,14 @@ class CausalLM(BatchHalving):
     The model reads the beginning-of-sequence token (the end-of-sequence token if the tokenizer
     has none), then the prompt, then the text. Items of the same tokenizer are scored by their
     token ids. Strings and texts of another tokenizer are encoded again and scored by the result.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    >>> items, log_q = base.sample(4, np.random.default_rng(0))
+    >>> bool(np.allclose(base.log_prob(items), log_q, atol=1e-3))
+    True
     """
 
     prefix_stable = True

@@ -49,10 +49,16 @@ class DifferentiableText(BatchHalving):
 
     Examples
     --------
-    Texts whose mean embedding points in a given direction::
+    Texts whose mean embedding points in a given direction:
 
-        target = qr.text.DifferentiableText(lm, lambda e: (e.mean(dim=1) @ direction), length=10)
-        qr.GibbsWithGradients(target, lm, site_first=True, chains=32).sample(1000, seed=0)
+    >>> import quasir as qr
+    >>> lm = qr.text.CausalLM("quasir/biographies", max_tokens=6, device="cpu")
+    >>> def up(embeddings):
+    ...     return embeddings.mean(dim=(1, 2))
+    >>> target = qr.text.DifferentiableText(lm, up, length=6)
+    >>> walk = qr.GibbsWithGradients(target, lm, site_first=True, chains=2)
+    >>> len(walk.sample(4, seed=0))
+    4
     """
 
     def __init__(self, base: CausalLM, log_factor: Callable[[Tensor], Tensor], length: int) -> None:

@@ -39,10 +39,13 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 def named_or_given(
     kind: str, name: str | None, model: Any, tokenizer: Any, **options: Any
 ) -> tuple[Any, Any]:
-    """Return the given model and tokenizer, or load them by name."""
+    """Return the given model and tokenizer, or load them by name; in evaluation mode.
+
+    With the dropout of training mode, no two passes of a model would agree.
+    """
     if (name is None) == (model is None) or (model is None) != (tokenizer is None):
         raise InputError("give the model's name, or a model and its tokenizer.")
-    return (model, tokenizer) if name is None else load(name, kind, **options)
+    return (model.eval(), tokenizer) if name is None else load(name, kind, **options)
 
 
 def load(

@@ -50,6 +50,16 @@ class MaskedLM(BatchHalving):
 
     Special tokens (mask, padding, separators, beginning and end) are never proposed. The unknown
     token can be proposed, because texts may contain it.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    >>> editor = qr.text.MaskedLM("quasir/biographies-masked", base=base)
+    >>> target = base * qr.features.contains("a")
+    >>> walk = qr.RWMH(target, base, editor, thin=2).sample(3, seed=0)
+    >>> len(walk)
+    3
     """
 
     def __init__(

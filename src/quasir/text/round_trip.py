@@ -39,6 +39,20 @@ class RoundTrip(Seq2SeqLM):
     -----
     Top-k removes texts from the support. These draws cannot show how much mass p has on the
     removed texts, and the distance to p never falls below that mass.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from transformers import T5Config, T5ForConditionalGeneration
+    >>> tokenizer = qr.text.CausalLM("quasir/biographies").tokenizer
+    >>> sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    >>> ids = {"decoder_start_token_id": 0, "eos_token_id": tokenizer.eos_token_id}
+    >>> config = T5Config(vocab_size=len(tokenizer), **sizes, **ids)
+    >>> model = T5ForConditionalGeneration(config)  # of random weights
+    >>> pair = (model, tokenizer)
+    >>> proposal = qr.text.RoundTrip(pair, pair, "A poet.", beams=2, top_k=5, max_tokens=4)
+    >>> proposal.truncates
+    True
     """
 
     def __init__(

@@ -42,6 +42,20 @@ class Seq2SeqLM(BatchHalving):
         See `CausalLM`.
     model, tokenizer
         A loaded transformers model and its tokenizer, instead of `name`.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> from transformers import T5Config, T5ForConditionalGeneration
+    >>> tokenizer = qr.text.CausalLM("quasir/biographies").tokenizer
+    >>> sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    >>> ids = {"decoder_start_token_id": 0, "eos_token_id": tokenizer.eos_token_id}
+    >>> config = T5Config(vocab_size=len(tokenizer), **sizes, **ids)
+    >>> model = T5ForConditionalGeneration(config)  # of random weights
+    >>> lm = qr.text.Seq2SeqLM(source="A poet.", model=model, tokenizer=tokenizer, max_tokens=4)
+    >>> items, log_q = lm.sample(3, np.random.default_rng(0))
+    >>> bool(np.allclose(lm.log_prob(items), log_q, atol=1e-3))
+    True
     """
 
     prefix_stable = True

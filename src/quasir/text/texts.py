@@ -21,6 +21,14 @@ class Texts(Column):
 
     The end-of-sequence token is not stored: a text shorter than the model's limit ended with it,
     and a text as long as the limit was cut.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    >>> texts = base.encode(["A poet.", "A chemist."])
+    >>> len(texts), texts[1].text
+    (2, 'A chemist.')
     """
 
     def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64], tokenizer: Any) -> None:
