@@ -1,0 +1,58 @@
+"""Tables of samplers beside each other: what `qrs_vs_imh` and the extended tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import quasir as qr
+from experiments.results import Row
+from quasir.compare.compare_recipe import RecipeComparison, compare_recipe
+from quasir.compare.rows import Row as Measured
+from quasir.core.progress import Lines
+from quasir.estimation.quantities import Moment
+
+__all__ = ["compared", "rows_of"]
+
+SAMPLES, RUNS = 1000, 10
+"""As in the paper; fewer where the pool is too small."""
+COLUMNS = {"ppl": "PPL", "self_bleu": "Self-BLEU-5", "unique": "% unique", "tvd": "TVD", "kl": "KL"}
+PER_CENT = ("self_bleu", "unique")
+
+
+def compared(
+    folder: Path,
+    samplers: Sequence[str],
+    rates: Sequence[float],
+    walk_steps: int,
+    editor: str | None = None,
+) -> RecipeComparison:
+    """Compare samplers on the draws of a pool; see `quasir compare`."""
+    return compare_recipe(
+        str(folder),
+        samplers,
+        rates,
+        n=SAMPLES,
+        runs=RUNS,
+        walk_steps=walk_steps,
+        editor=editor,
+        draws=len(qr.Store.open(folder)),
+        reporter=Lines(),
+    )
+
+
+def rows_of(
+    measured: Sequence[Measured], stated: dict[str, dict[str, str]], features: Sequence[str]
+) -> list[Row]:
+    """Return one row for each number of the paper's table; `stated` is method -> column -> text."""
+    rows: list[Row] = []
+    for one in measured:
+        name = f"{one.method}" + ("" if one.method == "proposal" else f" at {one.acceptance_rate:g}")
+        theirs = stated.get(name, {})
+        for feature in features:
+            text = one.cells[Moment(feature)].text(100.0)
+            rows.append((f"{name}: % {feature}", theirs.get(feature, "-"), text))
+        for column, title in COLUMNS.items():
+            text = one.cells[column].text(100.0 if column in PER_CENT else 1.0)
+            rows.append((f"{name}: {title}", theirs.get(column, "-"), text))
+    return rows
