@@ -108,9 +108,7 @@ class Pool:
 
     def figure(self, **options: Any) -> Figure:
         """Draw the panels of Fig. 4; the options are those of `trade_off_figure`."""
-        return trade_off_figure(
-            self.curve, wanted=self.wanted, observed=self.observed(), **options
-        )
+        return trade_off_figure(self.curve, wanted=self.wanted, observed=self.observed(), **options)
 
 
 def with_paper(rows: list[Row], stated: dict[str, str]) -> list[Row]:

@@ -1,7 +1,8 @@
 """The extra figure of appendix A (`fig:extra-ctg-experiments`), five panels, a wish each.
 
-Three wishes about biographies, and two words that every text must have. Each panel has its own file,
-such as `experiments/extra_sports.py`. The proposals are tuned by DPG, half and half with the base.
+Three wishes about biographies, and two words that every text must have. Each panel has its own
+file, such as `experiments/extra_sports.py`. The proposals are tuned by DPG, half and half with the
+base.
 """
 
 from __future__ import annotations
@@ -68,4 +69,3 @@ def result(place: Place, panel: str) -> Result:
         ),
         figure=pool.figure(project=chosen.pointwise),
     )
-

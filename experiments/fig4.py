@@ -53,8 +53,9 @@ def run(place: Place) -> Result:
     return Result(
         title="Fig. 4: scientists, half of them women",
         rows=with_paper(base_rows(pools) + tuned.rows(), STATED | BASE_STATED),
-        draws={FOLDERS.get(name, recipe): len(pools[name].draws)
-               for name, recipe in PROPOSALS.items()},
+        draws={
+            FOLDERS.get(name, recipe): len(pools[name].draws) for name, recipe in PROPOSALS.items()
+        },
         verdict=(
             f"The shape agrees: TVD and KL fall to 0 with the acceptance rate, and the moments go "
             f"to their wishes. At AR 0.1 the TVD is {difference} here and 0.27 in the paper. The "
@@ -90,8 +91,10 @@ def base_rows(pools: dict[str, Pool]) -> list[Row]:
     )
     of_base = qr.tradeoff(weighed).at(log_beta=float(weighed.log_ratio.max()) + 1.0).moments
     share = (tuned.features["science"] & tuned.features["female"]).mean()
-    rows = [(f"{name} under a", "", f"{100 * m.value:.2f} ± {100 * m.se:.1g} %")
-            for name, m in of_base.items()]
+    rows = [
+        (f"{name} under a", "", f"{100 * m.value:.2f} ± {100 * m.se:.1g} %")
+        for name, m in of_base.items()
+    ]
     return [*rows, ("female and science under q", "", f"{100 * share:.1f} %")]
 
 
@@ -102,13 +105,15 @@ def proposals_table(pools: dict[str, Pool]) -> str:
     for name, pool in pools.items():
         certs = [pool.at(rate) for rate in RATES]
         ceiling = pool.draws.log_ceiling
-        lines.append([
-            name,
-            f"{len(pool.draws):,}",
-            cell(pool.curve.proposal.tvd),
-            *("out of reach" if cert is None else cell(cert.tvd) for cert in certs),
-            f"beta = {2.718281828 ** ceiling:.4g}" if ceiling < 700 else "none known",
-        ])
+        lines.append(
+            [
+                name,
+                f"{len(pool.draws):,}",
+                cell(pool.curve.proposal.tvd),
+                *("out of reach" if cert is None else cell(cert.tvd) for cert in certs),
+                f"beta = {2.718281828**ceiling:.4g}" if ceiling < 700 else "none known",
+            ]
+        )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

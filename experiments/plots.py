@@ -95,7 +95,8 @@ def trade_off_figure(
     draw_tvd(axes[0], curve, "p_β", COLOURS[0])
     axes[0].plot(rate[at], curve.tvd_bound.value[at], ":", color=COLOURS[0], label="1 - p(A_β)")
     axes[0].plot(rate[at], curve.lost.value[at], "--", color=COLOURS[2], label="1 - Z_β/Z")
-    for (name, other), colour in zip((beside or {}).items(), (COLOURS[1], *COLOURS[3:]), strict=False):
+    others = zip((beside or {}).items(), (COLOURS[1], *COLOURS[3:]), strict=False)
+    for (name, other), colour in others:
         draw_tvd(axes[0], other, name, colour)
     draw_band(axes[1], rate[at], curve.kl[at], "p_β", COLOURS[0])
     axes[1].plot(1.0, curve.proposal.kl.value, "o", color=COLOURS[0], markersize=5, clip_on=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import quasir as qr
@@ -12,7 +12,7 @@ from quasir.compare.rows import Row as Measured
 from quasir.core.progress import Lines
 from quasir.estimation.quantities import Moment
 
-__all__ = ["compared", "rows_of"]
+__all__ = ["compared", "name_of", "rows_of"]
 
 SAMPLES, RUNS = 1000, 10
 """As in the paper; fewer where the pool is too small."""
@@ -41,18 +41,34 @@ def compared(
     )
 
 
+def name_of(row: Measured) -> str:
+    """Return a row's name, with its nominal rate, as the paper's tables have it."""
+    return row.method if row.method == "proposal" else f"{row.method} at {row.cost.rate:g}"
+
+
 def rows_of(
-    measured: Sequence[Measured], stated: dict[str, dict[str, str]], features: Sequence[str]
+    measured: Sequence[Measured],
+    features: Sequence[str],
+    columns: Sequence[str] = tuple(COLUMNS),
+    stated: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Row]:
-    """Return one row for each number of the paper's table; `stated` is method -> column -> text."""
+    """Return a row for each number of the paper's table.
+
+    Parameters
+    ----------
+    measured : sequence of Row
+    features, columns : sequence of str
+    stated : mapping, optional
+        Name of a row -> feature or column -> the paper's number.
+    """
     rows: list[Row] = []
     for one in measured:
-        name = f"{one.method}" + ("" if one.method == "proposal" else f" at {one.acceptance_rate:g}")
-        theirs = stated.get(name, {})
+        name = name_of(one)
+        theirs = (stated or {}).get(name, {})
         for feature in features:
             text = one.cells[Moment(feature)].text(100.0)
             rows.append((f"{name}: % {feature}", theirs.get(feature, "-"), text))
-        for column, title in COLUMNS.items():
+        for column in columns:
             text = one.cells[column].text(100.0 if column in PER_CENT else 1.0)
-            rows.append((f"{name}: {title}", theirs.get(column, "-"), text))
+            rows.append((f"{name}: {COLUMNS[column]}", theirs.get(column, "-"), text))
     return rows
