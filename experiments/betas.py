@@ -13,7 +13,7 @@ STATED = {
     "sports": ("1.0e-12", "2.9e7"),
     "female": ("4.0e-7", "4.0e3"),
     "amazing": ("1.0e-12", "5.3e1"),
-    "wikileaks": ("1.0e-12", "6.0e0"),
+    "rare": ("1.0e-12", "6.0e0"),
 }
 NEAR = 0.99
 """The smallest beta shown accepts this share of all draws with P > 0."""
@@ -25,7 +25,7 @@ def run(place: Place) -> Result:
     draws = {}
     for name, panel in PANELS.items():
         pool = pool_of(place, name)
-        draws[panel.folder] = len(pool.draws)
+        draws[pool.folder.name] = len(pool.draws)
         curve = pool.curve
         most = curve.n_possible / curve.n
         low = curve.at(acceptance_rate=NEAR * most)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.controlled import RATES, Pool
+from experiments.fig3 import WORD
 from experiments.results import Place, Result
+from experiments.words import tuned
 
 __all__ = ["PANELS", "Panel", "pool_of", "result"]
 
@@ -23,28 +25,32 @@ class Panel:
     ----------
     paper : str
         The paper's wish.
-    recipe, folder : str
+    source : str
+        A recipe; for a pointwise panel, a word.
     pointwise : bool
-        Whether q_proj is marked, as the paper does for its words.
+        Whether every text must have a word; q_proj is then marked, as in the paper.
     """
 
     paper: str
-    recipe: str
-    folder: str
+    source: str
     pointwise: bool = False
 
 
 PANELS = {
-    "scientists": Panel("50 % female scientists", "scientists-mixed", "scientists-mixed"),
-    "sports": Panel("50 % female, sports", "sports", "sports"),
-    "female": Panel("50 % female", "female", "female"),
+    "scientists": Panel("50 % female scientists", "scientists-mixed"),
+    "sports": Panel("50 % female, sports", "sports"),
+    "female": Panel("50 % female", "female"),
+    "amazing": Panel('100 % with "amazing"', "amazing", pointwise=True),
+    "rare": Panel(f'100 % with "Wikileaks" (ours: {WORD!r})', WORD, pointwise=True),
 }
 
 
 def pool_of(place: Place, panel: str) -> Pool:
     """Return the pool of a panel."""
     chosen = PANELS[panel]
-    return Pool(place.pool(chosen.folder, chosen.recipe))
+    if chosen.pointwise:
+        return Pool(tuned(place, chosen.source))
+    return Pool(place.pool(chosen.source, chosen.source))
 
 
 def result(place: Place, panel: str) -> Result:
@@ -55,7 +61,7 @@ def result(place: Place, panel: str) -> Result:
     return Result(
         title=f"Extra figure (`fig:extra-ctg-experiments`): {chosen.paper}",
         rows=[(what, "figure only", ours) for what, _, ours in pool.rows()],
-        draws={chosen.folder: len(pool.draws)},
+        draws={pool.folder.name: len(pool.draws)},
         verdict=(
             "As in the paper, TVD, its bounds and KL fall to 0 with the acceptance rate, and the "
             "moments of the samples are those predicted. "

@@ -67,16 +67,24 @@ class Place:
     out: Path
     draws: int
 
-    def pool(self, name: str, recipe: str | Mapping[str, Any], draws: int | None = None) -> Path:
+    def pool(
+        self,
+        name: str,
+        recipe: str | Mapping[str, Any],
+        draws: int | None = None,
+        context: str | None = None,
+    ) -> Path:
         """Return the folder of a pool, after drawing what it lacks.
 
         Parameters
         ----------
         name : str
         recipe : str or mapping
-            A file in `experiments/recipes`, a built-in recipe's name, or a recipe.
+            A file in `experiments/recipes`, a built-in recipe's name, a run, or a recipe.
         draws : int, optional
             Instead of the place's.
+        context : str, optional
+            Of the recipe.
         """
         wanted = self.draws if draws is None else draws
         folder = self.out / "pools" / name
@@ -89,6 +97,7 @@ class Place:
             begun = begin(
                 own if own is not None and own.is_file() else recipe,
                 folder,
+                context=context,
                 draws=wanted,
                 reporter=reporter,
             )

@@ -40,7 +40,7 @@ def test_a_context_is_text_and_not_a_pattern():
 
 def test_without_a_context_nothing_is_loaded(tmp_path):
     unfilled = recipes.from_dict(WITH)
-    with pytest.raises(qr.RecipeError, match="needs a context.*--context"):
+    with pytest.raises(qr.RecipeError, match=r"needs a context.*--context"):
         build(unfilled, tmp_path)
     out = tmp_path / "run"
     with pytest.raises(qr.RecipeError, match="needs a context"):
