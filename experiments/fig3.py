@@ -16,13 +16,13 @@ from experiments.results import Place, Result, Row, cell, main
 from experiments.words import guided, plain, prompted, tuned
 from quasir.certificates.figures import COLOURS
 
-WORD = "penguin"
+WORD = "pirate"
 PROMPTS = {
-    "simple": "Penguin.",
-    "multiple": "Penguin, penguin, penguin.",
-    "knowledge": "Here is what I know about the penguin:",
-    "jeopardy": "This bird of the south cannot fly, but it can swim.",
-    "news": "Here is the latest film about a penguin:",
+    "simple": "Pirate.",
+    "multiple": "Pirate, pirate, pirate.",
+    "knowledge": "Here is what I know about the pirate:",
+    "jeopardy": "This man sails the seas and robs other ships.",
+    "news": "Here is the latest film about a pirate:",
 }
 """The paper's five kinds of prompts."""
 AT = (1e-2, 1e-3, 1e-4)
