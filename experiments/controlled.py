@@ -75,6 +75,23 @@ class Pool:
                 found[name].append((rate, float(column[kept].mean())))
         return found
 
+    def farthest(self) -> float:
+        """Return the largest distance of a sample's moment from its prediction, in errors.
+
+        Samples and prediction share their draws, so the errors are at most these.
+        """
+        worst = 0.0
+        for rate in RATES:
+            cert, kept = self.at(rate), self.kept(rate)
+            if cert is None or kept is None:
+                continue
+            for name, moment in cert.moments.items():
+                mean = float(self.draws.features[name][kept].mean())
+                spread = moment.value * (1 - moment.value) / len(kept) + moment.se**2
+                if spread > 0:
+                    worst = max(worst, abs(mean - moment.value) / spread**0.5)
+        return worst
+
     def rows(self) -> list[Row]:
         """Return TVD, its bounds, KL and the moments at each rate, without the paper's numbers."""
         rows = []

@@ -14,8 +14,10 @@ from quasir.estimation.quantities import Moment
 
 __all__ = ["compared", "name_of", "rows_of"]
 
-SAMPLES, RUNS = 1000, 10
-"""As in the paper; fewer where the pool is too small."""
+SAMPLES, RUNS, BURN_IN = 1000, 10, 1000
+"""As in the paper; less where the pool is too small."""
+BURNT = 40
+"""The burn-in is at most the pool's draws divided by this."""
 COLUMNS = {"ppl": "PPL", "self_bleu": "Self-BLEU-5", "unique": "% unique", "tvd": "TVD", "kl": "KL"}
 PER_CENT = ("self_bleu", "unique")
 
@@ -28,6 +30,7 @@ def compared(
     editor: str | None = None,
 ) -> RecipeComparison:
     """Compare samplers on the draws of a pool; see `quasir compare`."""
+    size = len(qr.Store.open(folder))
     return compare_recipe(
         str(folder),
         samplers,
@@ -36,7 +39,8 @@ def compared(
         runs=RUNS,
         walk_steps=walk_steps,
         editor=editor,
-        draws=len(qr.Store.open(folder)),
+        draws=size,
+        burn_in=min(BURN_IN, size // BURNT),
         reporter=Lines(),
     )
 
