@@ -63,8 +63,8 @@ def result(place: Place, panel: str) -> Result:
         rows=[(what, "figure only", ours) for what, _, ours in pool.rows()],
         draws={pool.folder.name: len(pool.draws)},
         verdict=(
-            "As in the paper, TVD, its bounds and KL fall to 0 with the acceptance rate. The moments "
-            f"of the samples are within {pool.farthest():.1f} standard errors of their predictions. "
+            "As in the paper, TVD, its bounds and KL fall to 0 with the acceptance rate. Moments "
+            f"of samples are within {pool.farthest():.1f} standard errors of their predictions. "
             + (
                 "The paper finds a rate of 1e-3 enough to match the target nearly perfectly, and "
                 "so do we."

@@ -30,3 +30,12 @@ def test_the_built_in_one_has_a_hash():
     identity = SentenceModel("quasir/sentences").identity
     assert identity["name"] == "quasir/sentences"
     assert len(identity["weights_sha256"]) == 64
+
+
+def test_a_text_without_a_letter_has_no_direction():
+    pytest.importorskip("sentence_transformers")
+    feature = qr.features.similarity("How are you?", embed=SentenceModel("quasir/sentences"))
+    found = feature(["", "How are you?", " \n"])
+    assert found[1] == pytest.approx(1, abs=1e-5)
+    assert found[0] == found[2] == 0
+    assert feature(["", "  "]).tolist() == [0.0, 0.0]

@@ -6,8 +6,11 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quasir.core.files import hash_of
 from quasir.core.formatting import shown
+from quasir.core.types import Array
 from quasir.errors import InputError
 
 __all__ = ["SentenceModel", "is_installed"]
@@ -66,11 +69,20 @@ class SentenceModel:
             "weights_sha256": digest,
         }
 
-    def __call__(self, texts: list[str]) -> Any:
-        """Return the embeddings of texts, one a row."""
+    def __call__(self, texts: list[str]) -> Array:
+        """Return the embeddings of texts, one a row.
+
+        A text of white space alone has the embedding 0: a tokenizer without special tokens gives
+        it no token, and a network needs one.
+        """
         if self._loaded is None:
             self._loaded = self._load()
-        return self._loaded.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+        written = [text for text in texts if text.strip()] or ["."]
+        rows = self._loaded.encode(written, convert_to_numpy=True, show_progress_bar=False)
+        found = np.zeros((len(texts), rows.shape[1]))
+        at = [i for i, text in enumerate(texts) if text.strip()]
+        found[at] = rows[: len(at)]
+        return found
 
     def _load(self) -> Any:
         try:
