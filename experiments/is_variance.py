@@ -59,8 +59,8 @@ def verdict(found: Variance, ratios: list[float]) -> str:
         "and no claims to compare. Its TVD of 1.6e-6 at the fifth beta means that hardly any draw "
         "lay above it: such a number says what the draws showed, not how far p is, and a "
         "certificate gives an upper end instead. At its first beta AR is 1.00, though only 69 % "
-        "of its proposal's draws are scientists: its P is positive everywhere (a large tilt), ours "
-        "is 0 outside the wish, so our AR ends at q(Supp P)."
+        "of its proposal's draws are scientists: so its P is above 0 for the others too (a large "
+        "tilt). Ours is 0 for them, and our AR ends at q(Supp P)."
     )
 
 

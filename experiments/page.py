@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from experiments.results import OUT
 from quasir.core.files import make_folder, write_text
 
 PAGE = Path("docs/paper.md")
+WIDTH = 115
 FIGURES = "paper"
 """The folder of the page's figures, beside the page."""
 HEAD = """# The paper beside quasir
@@ -22,8 +24,8 @@ Trade-offs* (Eikema, Kruszewski, Elsahar, Dymetman), in its order: the paper's n
 command, and the draws behind them. The paper has GPT-2 and models tuned from it, and one or ten
 million draws; ours are the small built-in models, so levels differ where models do. `make paper
 DRAWS=20000` makes all of it small, and `python -m experiments.page` writes this page from the
-results. ± is one standard error, unless it says otherwise. "figure only" is a number that the paper
-shows in a picture alone.
+results. A pool that has more draws than a command asks for is used whole. ± is one standard error,
+unless it says otherwise. "figure only" is a number that the paper shows in a picture alone.
 """
 
 
@@ -32,9 +34,9 @@ def section(content: dict[str, Any], figures: str) -> str:
     draws = ", ".join(f"{name}: {n:,}" for name, n in content["draws"].items())
     parts = [
         f"## {content['title']}",
-        content["verdict"],
+        textwrap.fill(content["verdict"], WIDTH),
         f"    {content['command']}",
-        f"Draws: {draws}.",
+        textwrap.fill(f"Draws: {draws}.", WIDTH),
     ]
     if content["figure"]:
         parts.append(f"![{content['title']}]({figures}/{content['figure']})")
