@@ -2,7 +2,8 @@
 
 A mutant that no test finds is a hole in the tests, or the same program. The second kind is listed,
 with its reason, in `tools/mutants-equivalent.txt`. Of the others at least 90 % must be killed.
-The source and the tests are copied, so the working tree is never changed.
+The source and the tests are copied, so the working tree is never changed. A mutant first meets the
+tests that run its line, the quick ones first; only one that they do not find meets all its tests.
 
     python tools/mutants.py --sample 150 --seed 17     a random sample; known results are kept
     python tools/mutants.py --again                    its survivors, after new tests
@@ -30,14 +31,13 @@ from typing import Any
 import pyarrow.parquet  # noqa: F401
 import pytest
 import scipy.stats  # noqa: F401
+from covering import Recorder
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "tools" / "mutants-equivalent.txt"
 RESULTS, ENOUGH = ROOT / "build" / "mutants.json", 0.9
 NO_RESULT = max(pytest.ExitCode) + 1
 """The exit code of a child that did not come to its tests."""
-LIMITS: dict[str, float] = {}
-"""Seconds of processor time for each set of tests."""
 
 NO_SHRINKING = """
 from hypothesis import HealthCheck, Phase
@@ -54,6 +54,7 @@ nothing, since other processes may use the processor."""
 
 BINNED = "estimation/test_mutants_sums estimation/test_streaming certificates draws/test_ceiling"
 TAIL = "estimation/test_tail estimation/test_mutants_intervals estimation/test_mutants_sums "
+TAIL += "estimation/test_mutants_rates "
 TAIL += "certificates exact/test_laws draws/test_ceiling statistical/test_coverage"
 SUMS = "exact/test_laws exact/test_formulas certificates estimation"
 TESTS = {
@@ -62,7 +63,7 @@ TESTS = {
     "estimation/": SUMS,
     "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
     "statistical/test_chains",
-    "constraints/": "constraints exact/test_constrain",
+    "constraints/": "constraints exact/test_constrain estimation/test_mutants_rates",
     "store/": "store draws/test_ceiling runs/test_stored",
     "draws/": "draws samplers exact/test_laws statistical/test_samplers",
     "certificates/search": f"certificates exact/test_laws {BINNED}",
@@ -173,23 +174,22 @@ def all_mutants(only: str) -> list[Mutant]:
     return found
 
 
-def run(tree: Path, names: str, file: str, limit: float) -> str:
-    """Run the tests of a file in the copied tree; once more if another process disturbed them."""
-    result = run_once(tree, names, file, limit)
+def run(tree: Path, tests: list[str], limit: float, *plugins: object) -> str:
+    """Run tests in the copied tree; once more if another process disturbed them."""
+    result = run_once(tree, tests, limit, *plugins)
     if result.startswith("it "):
-        result = run_once(tree, names, file, limit)
+        result = run_once(tree, tests, limit, *plugins)
     if result.startswith("it "):
-        sys.exit(f"no test decided about {file}: twice {result}. This result is not kept.")
+        sys.exit(f"no test decided about {tests[0]}: twice {result}. This result is not kept.")
     return result
 
 
-def run_once(tree: Path, names: str, file: str, limit: float) -> str:
-    """Return "survived", "killed" or "timeout", or "it ..." where the tests did not decide.
+def run_once(tree: Path, tests: list[str], limit: float, *plugins: object) -> str:
+    """Return "survived", "killed", "timeout", "absent", or "it ..." where the tests did not decide.
 
     `limit` is in seconds of processor time. There is no hard limit, since that would end the tests
     by SIGKILL, as another process might: tests that ignore SIGXCPU run on until the alarm.
     """
-    tests = [f"tests/{name}{'.py' * name.count('/')}" for name in names.split()]
     pid = os.fork()  # a child starts with the large libraries imported, but not quasir
     if pid == 0:
         try:
@@ -202,7 +202,7 @@ def run_once(tree: Path, names: str, file: str, limit: float) -> str:
             os.chdir(tree)
             os.environ["PYTHONPATH"] = sys.path[0] = str(tree / "src")
             quick = [*"-x -q -p no:cacheprovider -m".split(), "not slow"]
-            os._exit(pytest.main([*quick, file, *tests]))
+            os._exit(pytest.main([*quick, *tests], plugins))
         finally:
             os._exit(NO_RESULT)
     frozen = False
@@ -215,32 +215,66 @@ def run_once(tree: Path, names: str, file: str, limit: float) -> str:
         return "timeout"
     if code < 0 or code >= NO_RESULT:
         return f"it ended by {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+    if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return "absent"  # these tests are not there: nothing was tested
     return "killed" if code else "survived"
+
+
+def tests_of(file: str) -> list[str]:
+    """Return the tests of a file: its doctests, and those in TESTS."""
+    names = next(names for part, names in TESTS.items() if f"/{part}" in file)
+    return [file, *(f"tests/{name}{'.py' * name.count('/')}" for name in names.split())]
+
+
+def copy_of_the_tree(folder: str) -> Path:
+    """Copy what mutants change, and link the rest."""
+    tree = Path(folder)
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with (tree / "tests" / "conftest.py").open("a") as conftest:
+        conftest.write(NO_SHRINKING)
+    for path in ROOT.iterdir():
+        if path.name not in ("src", "tests", ".git", ".venv", "build"):
+            (tree / path.name).symlink_to(path)
+    return tree
+
+
+def record(tree: Path, files: list[str]) -> dict[str, Any]:
+    """Run all tests of these files without a mutant; return which tests run which lines."""
+    out = tree / "covering.json"
+    tests = sorted({test for file in files for test in tests_of(file)})
+    if (result := run(tree, tests, 3600, Recorder(tree, out))) != "survived":
+        sys.exit(f"without a mutant the tests end as {result}: {' '.join(tests)}")
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def result_of(tree: Path, mutant: Mutant, found: dict[str, Any]) -> str:
+    """Run the tests of one mutant: those that run its line, then, if it is alive, all."""
+    every = tests_of(mutant.file)
+    seconds = {
+        test: spent for test, spent in found["seconds"].items() if test.startswith(tuple(every))
+    }
+    limit = 20 + 2 * sum(seconds.values())
+    lines = found["lines"].get(mutant.file, {})
+    covering = [test for test in lines.get(str(mutant.line), []) if test in seconds]
+    first = run(tree, covering, limit) if covering else "absent"
+    return first if first in ("killed", "timeout") else run(tree, every, limit)
 
 
 def test_mutants(mutants: list[Mutant], known: dict[str, str]) -> None:
     """Run the mutants that have no result yet; write each result as it comes."""
+    if not mutants:
+        return
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in ("src", "tests"):
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-        with (tree / "tests" / "conftest.py").open("a") as conftest:
-            conftest.write(NO_SHRINKING)
-        for path in ROOT.iterdir():
-            if path.name not in ("src", "tests", ".git", ".venv", "build"):
-                (tree / path.name).symlink_to(path)
+        tree = copy_of_the_tree(folder)
+        found = record(tree, [mutant.file for mutant in mutants])
         for i, mutant in enumerate(mutants):
             place = tree / mutant.file
-            tests = next(names for part, names in TESTS.items() if f"/{part}" in mutant.file)
-            if tests not in LIMITS:
-                before = os.times().children_user
-                if run(tree, tests, mutant.file, 3600) != "survived":
-                    sys.exit(f"these fail without a mutant: {tests}")
-                LIMITS[tests] = 20 + 2 * (os.times().children_user - before)
             text = place.read_bytes()
             place.write_bytes(mutant.text)
             os.utime(place, (i, i))  # another time for each, or an old .pyc would be run
-            known[mutant.key] = run(tree, tests, mutant.file, LIMITS[tests])
+            known[mutant.key] = result_of(tree, mutant, found)
             place.write_bytes(text)
             RESULTS.parent.mkdir(exist_ok=True)
             RESULTS.write_text(json.dumps(known, indent=1))

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ TOOL = Path(__file__).parents[2] / "tools" / "mutants.py"
 
 @pytest.fixture(scope="module")
 def mutants():
+    sys.path.insert(0, str(TOOL.parent))
     spec = importlib.util.spec_from_file_location("mutants", TOOL)
     module = importlib.util.module_from_spec(spec)
     sys.modules["mutants"] = module
@@ -95,13 +97,18 @@ def tree_with(folder, body, limit=60):
     (folder / "tests" / "one").mkdir(parents=True)
     text = f"import os, signal, time\nfrom pathlib import Path\n\n\ndef test_it():\n    {body}\n"
     (folder / "tests" / "one" / "test_it.py").write_text(text)
-    return folder, "one", "src/empty.py", limit
+    return folder, ["tests/one"], limit
 
 
 @pytest.mark.parametrize("body", ENDS)
 def test_how_the_tests_end_is_the_result(mutants, tmp_path, body):
     limit = 0.1 if ENDS[body] == "timeout" else 60
     assert mutants.run(*tree_with(tmp_path, body, limit)) == ENDS[body]
+
+
+def test_tests_that_are_not_there_decide_nothing(mutants, tmp_path):
+    tree, _, limit = tree_with(tmp_path, "assert False")
+    assert mutants.run(tree, ["tests/one/test_it.py::test_other"], limit) == "absent"
 
 
 @pytest.mark.parametrize("body", OUTSIDE)
@@ -138,3 +145,33 @@ def test_survivors_are_run_again_and_no_others(mutants, tmp_path, monkeypatch, c
     assert mutants.main() == 1  # one of three is alive
     assert [mutant.key for mutant in ran] == [found[0].key]
     assert "3 mutants,    0 equivalent,    1 alive,  66.7%" in capsys.readouterr().out
+
+
+def test_the_tests_that_run_a_line_come_first_and_then_all(mutants, tmp_path, monkeypatch):
+    tree, every, _ = tree_with(tmp_path, "import half\n    assert half.half(4) == 2")
+    (tree / "src" / "half.py").write_text("def half(x):\n    return x / 2\n\n\nLEFT = 1\n")
+    monkeypatch.setattr(mutants, "tests_of", lambda file: [file, *every])
+    (tree / "tests" / "one" / "test_slow.py").write_text(
+        "import half\n\n\ndef test_left():\n    assert half.LEFT == 1\n"
+    )
+    found = mutants.record(tree, ["src/half.py"])
+    by_line = found["lines"]["src/half.py"]
+    assert by_line["2"] == ["tests/one/test_it.py::test_it"]
+    ran, run = [], mutants.run
+    monkeypatch.setattr(mutants, "run", lambda *a: ran.append(a[1]) or run(*a))
+
+    def result(line, old, new):
+        text = (tree / "src" / "half.py").read_text()
+        mutant = mutants.Mutant("src/half.py", line, old, new, b"")
+        (tree / "src" / "half.py").write_text(text.replace(old, new))
+        shutil.rmtree(tree / "src" / "__pycache__", ignore_errors=True)
+        try:
+            return mutants.result_of(tree, mutant, found)
+        finally:
+            (tree / "src" / "half.py").write_text(text)
+
+    assert result(2, "x / 2", "x * 2") == "killed"
+    assert ran == [["tests/one/test_it.py::test_it"]]
+    assert result(2, "x / 2", "x // 2") == "survived"
+    assert ran[2] == ["src/half.py", *every]  # the recorded test did not find it, nor did all
+    assert result(5, "LEFT = 1", "LEFT = 2") == "killed"  # read by no recorded line
