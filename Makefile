@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all lint bench mutants docs commands browser clean help
+.PHONY: run test test-all lint bench mutants docs commands paper browser clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -46,6 +46,10 @@ docs: commands  ## the site, with every notebook run: docs/_build/html/index.htm
 
 commands: $(STAMP)  ## write docs/commands.md anew
 	$(BIN)/python -m quasir.cli.help_page > docs/commands.md
+
+paper: $(STAMP)  ## every figure and table of the paper (DRAWS=20000 OUT=runs/paper); resumes
+	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)
+	$(BIN)/python -m experiments.page --out $(or $(OUT),runs/paper) --page $(or $(OUT),runs/paper)/paper.md
 
 mutants: $(STAMP)  ## change the source at random, and see whether a test fails (an hour; MUTANTS=150 SEED=17)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --sample $(or $(MUTANTS),150) --seed $(or $(SEED),17)

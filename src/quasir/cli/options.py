@@ -14,6 +14,7 @@ __all__ = [
     "AllowCode",
     "Beta",
     "Confidence",
+    "Context",
     "Draws",
     "Json",
     "Kl",
@@ -42,6 +43,12 @@ Draws = Annotated[
     int | None,
     typer.Option(
         "--draws", min=1, max=MOST_DRAWS, help="Draws in all; replaces the recipe's number."
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context", help="Fills {context} in the recipe's texts, such as a question to paraphrase."
     ),
 ]
 Out = Annotated[

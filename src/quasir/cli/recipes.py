@@ -10,6 +10,7 @@ import typer
 from quasir.cli.numbers import nameable
 from quasir.cli.options import Json, Seed
 from quasir.recipes import BUILT_IN, dump, find, read
+from quasir.recipes.terms import terms_of
 
 __all__ = ["recipes"]
 
@@ -25,7 +26,7 @@ def recipes(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """List the built-in recipes, or show one.
+    """List the built-in recipes with the terms of their models' weights, or show one.
 
     `quasir recipes show NAME` prints its YAML.
 
@@ -34,11 +35,16 @@ def recipes(
     if what is None:
         listed = {key: read(path, seed=seed) for key, path in BUILT_IN.items()}
         if json:
-            print(jsonlib.dumps({key: recipe.about for key, recipe in listed.items()}, indent=2))
+            told = {
+                key: {"about": recipe.about, "terms": terms_of(recipe)}
+                for key, recipe in listed.items()
+            }
+            print(jsonlib.dumps(told, indent=2))
             return
         width = max(map(len, listed))
         for key, recipe in listed.items():
-            print(f"{key:<{width}}  {recipe.about}")
+            terms = "; ".join(terms_of(recipe))
+            print(f"{key:<{width}}  {recipe.about}{f' Weights: {terms}.' if terms else ''}")
         return
     if what != "show" or name is None:
         raise typer.BadParameter("give nothing, or `show NAME`")

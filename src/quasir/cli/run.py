@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quasir.cli.bar import Bars
 from quasir.cli.checks_table import show_checks
-from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
+from quasir.cli.options import AllowCode, Context, Draws, Json, Out, RecipeName, Seed
 from quasir.runs import Run, pipeline
 from quasir.runs.advice import command
 
@@ -15,6 +15,7 @@ def run(
     recipe: RecipeName,
     draws: Draws = None,
     out: Out = None,
+    context: Context = None,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
@@ -25,7 +26,15 @@ def run(
 
     Example: quasir run scientists --out runs/scientists
     """
-    made = pipeline.run(recipe, out, draws=draws, seed=seed, progress=Bars(), allow_code=allow_code)
+    made = pipeline.run(
+        recipe,
+        out,
+        draws=draws,
+        seed=seed,
+        progress=Bars(),
+        context=context,
+        allow_code=allow_code,
+    )
     if json:
         print((made.folder / "certificate.json").read_text(), end="")
     else:

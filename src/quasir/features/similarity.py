@@ -11,6 +11,7 @@ from quasir.core.arguments import check_callable, number, reals, show
 from quasir.core.items import text_of
 from quasir.core.types import Array, Items
 from quasir.errors import FeatureError, InputError
+from quasir.features.sentence_models import SentenceModel
 from quasir.targets.feature import Feature
 
 __all__ = ["similarity"]
@@ -49,7 +50,7 @@ def similarity(
         raise InputError(f"above is {show(above)}, but a cosine is between -1 and 1.")
     if embed is not None:
         check_callable("embed", embed, "a function from a list of texts to an array")
-    ask = embed or _SentenceTransformer()
+    ask = embed or SentenceModel(MODEL)
     own: list[Array] = []
 
     def cosine(items: Items) -> Any:
@@ -71,24 +72,3 @@ def _unit(rows: Any) -> Array:
     array = np.atleast_2d(reals("embeddings", rows, FeatureError).astype(np.float64))
     norm = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norm > 0, norm, 1.0)
-
-
-class _SentenceTransformer:
-    """The default embedding, loaded at the first use."""
-
-    def __init__(self, model: str = MODEL) -> None:
-        self.model = model
-        self._loaded: Any = None
-
-    def __call__(self, texts: list[str]) -> Any:
-        if self._loaded is None:
-            try:
-                from sentence_transformers import SentenceTransformer
-            except ImportError as error:
-                raise InputError(
-                    "similarity's default embedding needs sentence-transformers "
-                    "(pip install 'quasir[text]'); or pass embed=, a function from a list of "
-                    "texts to an array."
-                ) from error
-            self._loaded = SentenceTransformer(self.model)
-        return self._loaded.encode(texts, convert_to_numpy=True, show_progress_bar=False)

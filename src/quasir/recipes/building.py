@@ -19,7 +19,9 @@ from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
+from quasir.features.sentence_models import SentenceModel
 from quasir.guides.language_feature import LanguageFeature
+from quasir.recipes.context import check_filled
 from quasir.recipes.guide_files import BUILT_IN_GUIDES
 from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.models import Sources
@@ -43,14 +45,16 @@ class Built:
 
 def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
     """Load the models and make the features of a recipe in `folder`."""
-    named = features_of(recipe, folder, allow_code)
+    check_filled(recipe)
     recipe = located(recipe, folder)
+    named = features_of(recipe, folder, allow_code)
     sources = Sources(recipe, named, folder)
     base, proposal = sources.base, sources.make(recipe.proposal)
     for name, feature in named.items():
         if isinstance(feature, LanguageFeature):
             named[name] = feature.bound(base)  # it must know where the base's texts are cut
-    return Built(base=base, proposal=proposal, features=named, models=sources.identities())
+    models = sources.identities() + _embeddings(recipe)
+    return Built(base=base, proposal=proposal, features=named, models=models)
 
 
 def features_of(
@@ -129,6 +133,13 @@ def _guides(source: Source) -> list[GuideSpec]:
     return parts if source.guide is None else [*parts, source.guide]
 
 
+def _embeddings(recipe: Recipe) -> list[dict[str, str | None]]:
+    """Return what identifies the sentence models that features name."""
+    near = [spec.similarity for spec in recipe.features.values() if spec.similarity is not None]
+    names = dict.fromkeys(one.model for one in near if one.model is not None)
+    return [SentenceModel(name).identity for name in names]
+
+
 def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     case = {} if spec.case is None else {"case": spec.case}
     if spec.named is not None:
@@ -144,7 +155,9 @@ def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     if spec.length is not None:
         return features.length(spec.length, name=name)
     if spec.similarity is not None:
-        return features.similarity(spec.similarity.text, spec.similarity.above, name=name)
+        near = spec.similarity
+        embed = None if near.model is None else SentenceModel(near.model)
+        return features.similarity(near.text, near.above, embed=embed, name=name)
     if spec.language is not None:
         return spec.language.made(name).feature
     assert spec.python is not None

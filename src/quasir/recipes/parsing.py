@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from quasir.core.formatting import escaped, shown
 from quasir.errors import RecipeError
 from quasir.recipes.checks import check
+from quasir.recipes.context import filled, with_installed
 from quasir.recipes.earlier import is_earlier, migrated
 from quasir.recipes.messages import in_words
 from quasir.recipes.schema import Recipe
@@ -45,13 +46,15 @@ def find(name: str | Path) -> Path:
     )
 
 
-def read(path: Path, **changes: Any) -> Recipe:
+def read(path: Path, context: str | None = None, **changes: Any) -> Recipe:
     """Read a recipe's file; `changes` replace its fields, unless they are None.
 
-    The recipe of a run that an earlier version began is read as that version meant it.
+    `context` fills ``{context}`` in its texts. The recipe of a run that an earlier version began is
+    read as that version meant it.
     """
     text = _text_of(path)
-    return _parsed(text, str(path), changes, migrated if is_earlier(path.parent) else None)
+    made = _parsed(text, str(path), changes, migrated if is_earlier(path.parent) else None)
+    return made if context is None else filled(made, context)
 
 
 def read_run(folder: Path) -> Recipe:
@@ -72,7 +75,7 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
     return _parsed(text, file, changes)
 
 
-def from_dict(value: Mapping[str, Any], **changes: Any) -> Recipe:
+def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
     """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
     if not isinstance(value, Mapping):
         raise RecipeError(
@@ -84,7 +87,8 @@ def from_dict(value: Mapping[str, Any], **changes: Any) -> Recipe:
         raise RecipeError(
             f"a recipe may hold only texts, numbers, lists and mappings: {escaped(str(error), 300)}"
         ) from error
-    return parse(text, "recipe", **changes)
+    made = parse(text, "recipe", **changes)
+    return made if context is None else filled(made, context)
 
 
 def dump(recipe: Recipe) -> str:
@@ -117,7 +121,7 @@ def _parsed(
     except ValidationError as error:
         raise in_words(error, tree, file) from error
     check(recipe, tree, file)
-    return recipe
+    return with_installed(recipe)
 
 
 def _text_of(path: Path) -> str:

@@ -50,6 +50,12 @@ def _renamed(recipe: Recipe, rename: Callable[[str], str]) -> Recipe:
             update["mixture"] = [within(part) for part in source.mixture]
         return source.model_copy(update=update)
 
-    return recipe.model_copy(
-        update={"base": within(recipe.base), "proposal": within(recipe.proposal)}
-    )
+    named = {}
+    for feature, spec in recipe.features.items():
+        near = spec.similarity
+        if near is not None and near.model is not None:
+            near = near.model_copy(update={"model": rename(near.model)})
+            spec = spec.model_copy(update={"similarity": near})
+        named[feature] = spec
+    sources = {"base": within(recipe.base), "proposal": within(recipe.proposal)}
+    return recipe.model_copy(update=sources | {"features": named})

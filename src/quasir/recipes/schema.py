@@ -15,6 +15,7 @@ from quasir.estimation.promise import BOUNDS
 from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
 from quasir.recipes.numbers import Count, Finite, Flag, Fraction, Positive, SeedNumber, Share
 from quasir.recipes.parts import Name, Part, check_beside
+from quasir.recipes.similarity_schema import SimilaritySpec
 
 __all__ = ["Choice", "FeatureSpec", "Recipe", "RoundTripSpec", "SimilaritySpec", "Source"]
 
@@ -43,13 +44,6 @@ OF_MODEL = (
 
 KINDS = ("words", "contains", "regex", "pronouns", "length", "similarity", "language", "python")
 """The kinds of features; a language is of whole texts."""
-
-
-class SimilaritySpec(Part):
-    """The similarity of a text to a given one, by sentence embeddings."""
-
-    text: str
-    above: Annotated[Finite, Field(ge=-1, le=1)] | None = None
 
 
 class FeatureSpec(Part):

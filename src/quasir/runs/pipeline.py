@@ -14,6 +14,7 @@ from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
+from quasir.recipes.context import check_filled
 from quasir.runs.begun import BegunRun
 from quasir.runs.draw_shards import draw_into
 from quasir.runs.folders import must_be_possible
@@ -43,6 +44,7 @@ def run(
     seed: int | None = None,
     progress: bool | Reporter = True,
     *,
+    context: str | None = None,
     allow_code: bool = False,
 ) -> Run:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
@@ -59,6 +61,8 @@ def run(
         Instead of the recipe's.
     progress : bool or Reporter
         True writes the progress on stderr.
+    context : str, optional
+        Fills ``{context}`` in the texts of the recipe, such as the question to paraphrase.
     allow_code : bool
         Whether the recipe's own Python features may be run.
 
@@ -74,10 +78,17 @@ def run(
     """
     reporter = _reporter(progress)
     folder = folder_of(recipe, out)
-    read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
+    read, _ = read_recipe(recipe, context, draws=draws, seed=seed)
+    check_filled(read)  # a wrong recipe leaves no folder behind
     with locked(folder):
         begun = begin(
-            recipe, folder, draws=draws, seed=seed, allow_code=allow_code, reporter=reporter
+            recipe,
+            folder,
+            context=context,
+            draws=draws,
+            seed=seed,
+            allow_code=allow_code,
+            reporter=reporter,
         )
         draw_all(begun, reporter=reporter)
         reporter.say("estimating the trade-off and writing the report")
@@ -107,18 +118,21 @@ def _folder(recipe: RecipeSource, out: str | Path | None) -> Path:
     return path if is_file(path / "recipe.yaml") else Path("runs") / path.stem
 
 
-def read_recipe(recipe: RecipeSource, **changes: Any) -> tuple[Recipe, Path]:
-    """Return a checked recipe, and the folder of its files."""
+def read_recipe(
+    recipe: RecipeSource, context: str | None = None, **changes: Any
+) -> tuple[Recipe, Path]:
+    """Return a checked recipe with its context filled in, and the folder of its files."""
     if isinstance(recipe, Mapping):
-        return recipes.from_dict(recipe, **changes), Path()
+        return recipes.from_dict(recipe, context, **changes), Path()
     source = recipes.find(recipe)
-    return recipes.read(source, **changes), source.parent
+    return recipes.read(source, context, **changes), source.parent
 
 
 def begin(
     recipe: RecipeSource,
     folder: Path,
     *,
+    context: str | None = None,
     draws: int | None = None,
     seed: int | None = None,
     allow_code: bool = False,
@@ -127,7 +141,7 @@ def begin(
 ) -> BegunRun:
     """Read a recipe, load its models, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
-    read, beside = read_recipe(recipe, draws=draws, seed=seed)
+    read, beside = read_recipe(recipe, context, draws=draws, seed=seed)
     if read.unfitted and not (folder / MANIFEST).exists():
         names = ", ".join(read.unfitted)
         reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")

@@ -1,14 +1,15 @@
-"""The sentence embedding of the paraphrases, as it comes with the package."""
+"""The general model, and the models of the paraphrases, as they come with the package."""
 
 import json
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import quasir as qr  # noqa: E402
 
-LIMITS = {"sentences": 6e6}
+LIMITS = {"general": 8e6, "sentences": 6e6}
 FIRST = "How can I be a good geologist?"
 SAME = "What should I do to be a great geologist?"
 OTHERS = ["How do I read and find my YouTube comments?", "What can make physics easy to learn?"]
@@ -31,9 +32,28 @@ def test_each_is_small_and_says_its_terms_and_its_quality(name):
 
 
 def test_the_package_stays_under_40_mb():
-    package = folder_of("sentences").parents[2]
+    package = folder_of("general").parents[2]
     files = (file for file in package.rglob("*") if "__pycache__" not in file.parts)
     assert sum(file.stat().st_size for file in files if file.is_file()) < 40e6
+
+
+@pytest.mark.parametrize("name", ["general"])
+def test_a_causal_model_draws_what_it_scores(name):
+    base = qr.text.CausalLM(f"quasir/{name}", max_tokens=12, device="cpu")
+    batch = base.sample(32, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, base.log_prob(batch.items), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "worse"),
+    [
+        ("general", "The film was released in the United States.", "The States in film the was."),
+    ],
+)
+def test_a_causal_model_prefers_words_in_order(name, text, worse):
+    base = qr.text.CausalLM(f"quasir/{name}", max_tokens=24, device="cpu")
+    right, wrong = base.log_prob([text, worse])
+    assert right > wrong + 3
 
 
 def test_the_embedding_finds_the_same_meaning():

@@ -1,0 +1,77 @@
+"""The extra figure of appendix A (`fig:extra-ctg-experiments`), five panels, a wish each.
+
+Three wishes about biographies, and two words that every text must have. Each panel has its own
+file, such as `experiments/extra_sports.py`. The proposals are tuned by DPG, half and half with the
+base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from experiments.controlled import RATES, Pool
+from experiments.fig3 import WORD
+from experiments.results import Place, Result
+from experiments.words import tuned
+
+__all__ = ["PANELS", "Panel", "pool_of", "result"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One row of the paper's figure.
+
+    Attributes
+    ----------
+    paper : str
+        The paper's wish.
+    source : str
+        A recipe; for a pointwise panel, a word.
+    pointwise : bool
+        Whether every text must have a word; q_proj is then marked, as in the paper.
+    """
+
+    paper: str
+    source: str
+    pointwise: bool = False
+
+
+PANELS = {
+    "scientists": Panel("50 % female scientists", "scientists-mixed"),
+    "sports": Panel("50 % female, sports", "sports"),
+    "female": Panel("50 % female", "female"),
+    "amazing": Panel('100 % with "amazing"', "amazing", pointwise=True),
+    "rare": Panel(f'100 % with "Wikileaks" (ours: {WORD!r})', WORD, pointwise=True),
+}
+
+
+def pool_of(place: Place, panel: str) -> Pool:
+    """Return the pool of a panel."""
+    chosen = PANELS[panel]
+    if chosen.pointwise:
+        return Pool(tuned(place, chosen.source))
+    return Pool(place.pool(chosen.source, chosen.source))
+
+
+def result(place: Place, panel: str) -> Result:
+    """Make one panel."""
+    chosen, pool = PANELS[panel], pool_of(place, panel)
+    cert = pool.at(RATES[-1])
+    known = cert is not None and cert.tvd.high < 0.05
+    return Result(
+        title=f"Extra figure (`fig:extra-ctg-experiments`): {chosen.paper}",
+        rows=[(what, "figure only", ours) for what, _, ours in pool.rows()],
+        draws={pool.folder.name: len(pool.draws)},
+        verdict=(
+            "As in the paper, TVD, its bounds and KL fall to 0 with the acceptance rate. Moments "
+            f"of samples are within {pool.farthest():.1f} standard errors of their predictions. "
+            + (
+                "The paper finds a rate of 1e-3 enough to match the target nearly perfectly, and "
+                "so do we."
+                if known
+                else "Whether a rate of 1e-3 is enough, as the paper finds, these draws are too "
+                "few to say."
+            )
+        ),
+        figure=pool.figure(project=chosen.pointwise),
+    )

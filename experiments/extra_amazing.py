@@ -1,0 +1,13 @@
+"""The panel `amazing` of the extra figure of appendix A (`fig:extra-ctg-experiments`)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from experiments.extra import result
+from experiments.results import main
+
+run = partial(result, panel="amazing")
+
+if __name__ == "__main__":
+    main("extra_amazing", run, __doc__)

@@ -1,0 +1,80 @@
+"""Write docs/paper.md, and its figures beside it, from the results of the experiments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from experiments.order import ORDER
+from experiments.results import OUT
+from quasir.core.files import make_folder, write_text
+
+PAGE = Path("docs/paper.md")
+WIDTH = 115
+FIGURES = "paper"
+"""The folder of the page's figures, beside the page."""
+HEAD = """# The paper beside quasir
+
+Every figure and table of *Sampling from Discrete Energy-Based Models with Quality/Efficiency
+Trade-offs* (Eikema, Kruszewski, Elsahar, Dymetman), in its order: the paper's numbers, ours, the
+command, and the draws behind them. The paper has GPT-2 and models tuned from it, and one or ten
+million draws; ours are the small built-in models, so levels differ where models do. `make paper
+DRAWS=20000` makes all of it small, and `python -m experiments.page` writes this page from the
+results. A pool that has more draws than a command asks for is used whole. ± is one standard error,
+unless it says otherwise. "figure only" is a number that the paper shows in a picture alone.
+"""
+
+
+def section(content: dict[str, Any], figures: str) -> str:
+    """Return one experiment in Markdown."""
+    draws = ", ".join(f"{name}: {n:,}" for name, n in content["draws"].items())
+    parts = [
+        f"## {content['title']}",
+        textwrap.fill(content["verdict"], WIDTH),
+        f"    {content['command']}",
+        textwrap.fill(f"Draws: {draws}.", WIDTH),
+    ]
+    if content["figure"]:
+        parts.append(f"![{content['title']}]({figures}/{content['figure']})")
+    head = ["| what | paper | ours |", "|---|---|---|"]
+    rows = [f"| {r['what']} | {r['paper']} | {r['ours']} |" for r in content["rows"]]
+    parts.append("\n".join(head + rows))
+    parts += [f"**{title}**\n\n{table}" for title, table in content["tables"].items()]
+    return "\n\n".join(parts)
+
+
+def page(out: Path, figures: str = FIGURES) -> str:
+    """Return the page; an experiment without results is named as missing."""
+    sections, missing = [], []
+    for name in ORDER:
+        path = out / f"{name}.json"
+        if path.is_file():
+            sections.append(section(json.loads(path.read_text(encoding="utf-8")), figures))
+        else:
+            missing.append(name)
+    beyond = Path(__file__).with_name("beyond.md").read_text(encoding="utf-8").strip()
+    note = [f"Not run yet: {', '.join(missing)}."] if missing else []
+    return "\n\n".join([HEAD.strip(), *note, *sections, beyond]) + "\n"
+
+
+def main() -> None:
+    """Write the page and copy its figures."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.page", description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
+    parser.add_argument("--page", type=Path, default=PAGE, help=f"default {PAGE}")
+    arguments = parser.parse_args()
+    folder = arguments.page.parent / FIGURES
+    make_folder(folder)
+    for name in ORDER:
+        figure = arguments.out / f"{name}.png"
+        if figure.is_file():
+            shutil.copyfile(figure, folder / figure.name)
+    write_text(arguments.page, page(arguments.out))
+
+
+if __name__ == "__main__":
+    main()

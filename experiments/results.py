@@ -1,0 +1,165 @@
+"""What every experiment shares: its command line, its draws on disk, and the form of its results.
+
+A result is a JSON file: rows of (what, paper, ours), the draws behind them, the command that made
+them, and a sentence on whether they agree. `experiments/page.py` makes the page from these files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import quasir as qr
+from quasir.core.files import make_folder, write_json, write_with
+from quasir.core.progress import Lines
+from quasir.runs.pipeline import begin, draw_all
+from quasir.store import MANIFEST, locked
+
+__all__ = ["OUT", "Place", "Result", "Row", "cell", "main", "per_cent"]
+
+OUT = Path("runs/paper")
+RECIPES = Path(__file__).parent / "recipes"
+Row = tuple[str, str, str]
+"""What is measured, the paper's number, and ours."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    title : str
+        The figure or table of the paper.
+    rows : list of Row
+    draws : dict of int
+        Pool -> its number of draws.
+    verdict : str
+        One or two sentences: whether the numbers agree, and why not where they do not.
+    figure : Figure, optional
+    tables : dict of str
+        Title -> a further table, in Markdown.
+    """
+
+    title: str
+    rows: list[Row]
+    draws: Mapping[str, int]
+    verdict: str
+    figure: Any = None
+    tables: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment keeps its draws and results, and how many draws it makes.
+
+    Attributes
+    ----------
+    out : Path
+    draws : int
+        Draws of each pool. A pool that has more already is used whole.
+    """
+
+    out: Path
+    draws: int
+
+    def pool(
+        self,
+        name: str,
+        recipe: str | Mapping[str, Any],
+        draws: int | None = None,
+        context: str | None = None,
+    ) -> Path:
+        """Return the folder of a pool, after drawing what it lacks.
+
+        Parameters
+        ----------
+        name : str
+        recipe : str or mapping
+            A file in `experiments/recipes`, a built-in recipe's name, a run, or a recipe.
+        draws : int, optional
+            Instead of the place's.
+        context : str, optional
+            Of the recipe.
+        """
+        wanted = self.draws if draws is None else draws
+        folder = self.out / "pools" / name
+        if (folder / MANIFEST).is_file() and len(qr.Store.open(folder)) >= wanted:
+            return folder
+        own = RECIPES / f"{recipe}.yaml" if isinstance(recipe, str) else None
+        reporter = Lines()
+        reporter.say(f"pool {name}")
+        with locked(folder):
+            begun = begin(
+                own if own is not None and own.is_file() else recipe,
+                folder,
+                context=context,
+                draws=wanted,
+                reporter=reporter,
+            )
+            draw_all(begun, reporter=reporter)
+        return folder
+
+    def write(self, name: str, result: Result) -> None:
+        """Write a result, and its figure beside it."""
+        make_folder(self.out)
+        if result.figure is not None:
+            write_with(
+                self.out / f"{name}.png",
+                lambda path: result.figure.savefig(path, dpi=130, format="png"),
+            )
+        content = {
+            "title": result.title,
+            "command": f"python -m experiments.{name} --draws {self.draws}",
+            "draws": dict(result.draws),
+            "rows": [dict(zip(("what", "paper", "ours"), row, strict=True)) for row in result.rows],
+            "verdict": result.verdict,
+            "tables": dict(result.tables or {}),
+            "figure": f"{name}.png" if result.figure is not None else None,
+        }
+        write_json(self.out / f"{name}.json", content)
+
+
+def main(name: str, run: Callable[[Place], Result], about: str | None) -> None:
+    """Run one experiment from its command line."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments.{name}", description=(about or "").splitlines()[0]
+    )
+    parser.add_argument("--draws", type=int, default=20_000, help="draws of each pool")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
+    arguments = parser.parse_args()
+    place = Place(arguments.out, arguments.draws)
+    result = run(place)
+    place.write(name, result)
+    for what, paper, ours in result.rows:
+        print(f"{what}: paper {paper}, ours {ours}")
+    print(result.verdict)
+
+
+def cell(estimate: Any, scale: float = 1.0, digits: int = 3) -> str:
+    """Return an estimate for a table: value and standard error, or what is known instead.
+
+    Examples
+    --------
+    >>> cell(qr.Estimate(0.12345, 0.0012, 0.121, 0.126))
+    '0.123 ± 0.0012'
+    >>> cell(qr.Estimate(0.0, float("nan"), 0.0, 0.012))
+    '0 on these draws, at most 0.012 (95 %)'
+    """
+    value, se, high = (scale * float(x) for x in (estimate.value, estimate.se, estimate.high))
+    if math.isnan(value):
+        return "unknown"
+    if bool(estimate.proved):
+        return f"{value:.{digits}g}, for certain"
+    if math.isnan(se):
+        return f"{value:.{digits}g} on these draws, at most {high:.2g} (95 %)"
+    return f"{value:.{digits}g} ± {se:.2g}"
+
+
+def per_cent(estimate: Any) -> str:
+    """Return an estimate of a share, in per cent."""
+    return cell(estimate, 100.0) + " %"
