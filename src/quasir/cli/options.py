@@ -13,7 +13,10 @@ __all__ = [
     "AcceptanceRate",
     "AllowCode",
     "Beta",
+    "Column",
     "Confidence",
+    "Context",
+    "Contexts",
     "Draws",
     "Json",
     "Kl",
@@ -82,6 +85,23 @@ Confidence = Annotated[
     typer.Option(
         help="With --tvd or --kl: choose the beta at which this is promised, e.g. 0.95.",
         callback=finite,
+    ),
+]
+Contexts = Annotated[
+    Path | None,
+    typer.Option(
+        "--contexts",
+        help="A file of contexts (.jsonl, .txt, .csv, .parquet): the recipe is run for each.",
+        callback=nameable,
+    ),
+]
+Column = Annotated[
+    str | None, typer.Option("--column", help="The one field of the contexts to take.")
+]
+Context = Annotated[
+    int | None,
+    typer.Option(
+        "--context", min=0, help="Number of a context, in a run over contexts; by default all."
     ),
 ]
 RunFolder = Annotated[

@@ -24,7 +24,7 @@ from quasir.draws.draws import Draws, joined
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = ["AT_ONCE", "draw_blocks", "draw_pieces"]
+__all__ = ["AT_ONCE", "CHECKED", "cut_doubts", "draw_blocks", "draw_pieces", "draw_rows", "scored"]
 
 AT_ONCE = 64
 """Most blocks to propose before they are scored: enough to hide the cost of a call."""
@@ -86,15 +86,41 @@ def draw_blocks(
         check_rescored(proposal, take(items, np.arange(min(CHECKED, len(log_q)))), log_q[:CHECKED])
     log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
     log_u = log_u[: len(log_q)]
+    return scored(
+        target,
+        proposal,
+        Batch(items, log_q),
+        log_u=log_u,
+        log_base=joined(known),
+        seed=streams.seed,
+        batch_size=batch_size,
+    )
+
+
+def cut_doubts(target: Target, proposal: Proposal) -> tuple[str, ...]:
+    """Return the doubt on a proposal that may not reach all of the target, or nothing."""
+    base = target.base if isinstance(target, Product) else None
     truncated = offered(proposal, "truncates") and proposal is not base
-    truncated = truncated and not reaches_all(target, proposal)
-    doubts = (CUT_SUPPORT,) if truncated else ()
+    return (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
+
+
+def scored(
+    target: Target,
+    proposal: Proposal,
+    batch: Batch,
+    *,
+    log_u: Array,
+    log_base: Array | None,
+    seed: int,
+    batch_size: int | None = None,
+) -> Draws:
+    """Score proposed items; `log_base` is log a(x), if drawing them computed it."""
+    items, log_q = batch
+    doubts = cut_doubts(target, proposal)
     if not isinstance(target, Product):
         log_p = score(target, items, batch_size)
-        return Draws(
-            log_p=log_p, log_q=log_q, log_u=log_u, items=items, seed=streams.seed, doubts=doubts
-        )
-    scores = target.scores(items, log_base=joined(known), batch_size=batch_size)
+        return Draws(log_p=log_p, log_q=log_q, log_u=log_u, items=items, seed=seed, doubts=doubts)
+    scores = target.scores(items, log_base=log_base, batch_size=batch_size)
     return Draws(
         log_p=check_log_scores(scores.log_p, items, repr(target)),
         log_q=log_q,
@@ -102,9 +128,26 @@ def draw_blocks(
         items=items,
         log_base=scores.log_base,
         features=scores.features,
-        seed=streams.seed,
+        seed=seed,
         spared=scores.spared,
         doubts=doubts,
+    )
+
+
+def draw_rows(
+    target: Target, proposal: Proposal, streams: DrawStreams, block: int, start: int, stop: int
+) -> Draws:
+    """Return the draws of a block from row `start` on, before row `stop`."""
+    base = target.base if isinstance(target, Product) else None
+    batch, log_base = _propose(proposal, stop, streams.propose(block), base)
+    rows = np.arange(start, stop)
+    return scored(
+        target,
+        proposal,
+        Batch(take(batch.items, rows), batch.log_q[start:]),
+        log_u=streams.log_u(block)[start:stop],
+        log_base=None if log_base is None else log_base[start:],
+        seed=streams.seed,
     )
 
 

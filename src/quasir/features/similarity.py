@@ -73,15 +73,18 @@ def _unit(rows: Any) -> Array:
     return array / np.where(norm > 0, norm, 1.0)
 
 
+_LOADED: dict[str, Any] = {}
+"""The embedding models that are loaded: features that compare with other texts share them."""
+
+
 class _SentenceTransformer:
     """The default embedding, loaded at the first use."""
 
     def __init__(self, model: str = MODEL) -> None:
         self.model = model
-        self._loaded: Any = None
 
     def __call__(self, texts: list[str]) -> Any:
-        if self._loaded is None:
+        if self.model not in _LOADED:
             try:
                 from sentence_transformers import SentenceTransformer
             except ImportError as error:
@@ -90,5 +93,5 @@ class _SentenceTransformer:
                     "(pip install 'quasir[text]'); or pass embed=, a function from a list of "
                     "texts to an array."
                 ) from error
-            self._loaded = SentenceTransformer(self.model)
-        return self._loaded.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+            _LOADED[self.model] = SentenceTransformer(self.model)
+        return _LOADED[self.model].encode(texts, convert_to_numpy=True, show_progress_bar=False)

@@ -18,7 +18,7 @@ from quasir.runs.outcome import Outcome, conclude
 from quasir.samplers.results import Samples
 from quasir.store import Store
 
-__all__ = ["Run", "open_run"]
+__all__ = ["Run"]
 
 
 class Run:
@@ -91,16 +91,3 @@ class Run:
 
     def _repr_html_(self) -> str:
         return self.certificate._repr_html_() + self.curve._repr_html_()
-
-
-def open_run(folder: str | Path) -> Run:
-    """Open an existing run; no model is loaded, and nothing is written.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no run.
-    """
-    run = Run(Path(folder))
-    _ = run.store
-    return run
