@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,7 +32,7 @@ def test_the_draws_of_a_context_are_those_of_its_own_run(run):
     for place, fields in enumerate(CONTEXTS):
         context = Context(place, fields)
         filled = fill(recipe, context)
-        built = build(filled, None)
+        built = build(filled, Path())
         target = resolve(filled, built)[1]
         own = run[place].draws
         streams = DrawStreams(context_seed(0, place, context.key))
@@ -91,7 +92,8 @@ def test_the_files(run):
 
 
 def test_datasets_reads_the_samples(run):
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     made = datasets.load_dataset(
         "json",
         data_files=str(run.folder / "samples.jsonl"),

@@ -23,8 +23,8 @@ from quasir.estimation.upper_bounds import FAR, Bet
 
 __all__ = ["LEVELS", "MeanPromise", "mean_promise", "most_above", "tvd_log_wealths"]
 
-LEVELS = 0.004 * 1.19 ** np.arange(32.0)
-"""The levels tau, from 0.004 to 0.88, fixed beforehand; each has an equal part of alpha."""
+LEVELS = 0.004 * 1.088 ** np.arange(64.0)
+"""The levels tau, from 0.004 to 0.81, fixed beforehand; each has an equal part of alpha."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def tvd_log_wealths(spread: Spread, log_beta: float, ground: Ground) -> Array:
     >>> log_w = np.sort(np.minimum(np.random.default_rng(0).normal(size=20_000), 3.0))
     >>> spread = Spread.of_sorted(20_000, log_w)
     >>> wealth = tvd_log_wealths(spread, math.log(5.0), Ground(log_ceiling=3.0))
-    >>> bool(wealth[0] < 0 < wealth[20])
+    >>> bool(wealth[0] < 0 < wealth[40])
     True
     """
     ground = believed(spread, ground)
