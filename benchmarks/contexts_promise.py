@@ -134,7 +134,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     asked = parser.parse_args()
     print(f"Betas by the estimate of TVD ({WISH:g}), {len(LEVELS)} levels, confidence 95 %.\n")
-    print("| contexts | runs | ever false, % | draws a context | true | estimate | promise | union |")
+    print(
+        "| contexts | runs | ever false, % | draws a context | true | estimate | promise | union |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for contexts in asked.contexts:
         runs = max(10, min(asked.replicates, 40 * asked.replicates // contexts))

@@ -22,6 +22,8 @@ __all__ = ["solve_over"]
 
 MOMENT_ERROR = 1e-8
 STEPS = 100
+ROUNDING = 1e-14
+"""What rounding may add to the dual, so that it does not stop the last steps."""
 FAR = 200.0
 """A tilt of e^200 for one standard deviation means that the minimum is at infinity."""
 
@@ -54,7 +56,8 @@ def solve_over(
     scale = np.sqrt(np.mean(spread, axis=0))
     if not (scale > 0).all():
         return None
-    parts = [((phi - mu) / scale, log_weight) for phi, log_weight in groups]
+    # With normalised weights the dual is near 0, and rounding is small beside its last steps.
+    parts = [((phi - mu) / scale, np.log(w)) for w, (phi, _) in zip(plain, groups, strict=True)]
     enough = 0.01 * MOMENT_ERROR / max(1.0, float(scale.max()))
 
     def value(coefficients: Array) -> float:
@@ -71,7 +74,7 @@ def solve_over(
         slope, length = float(gradient @ step), 1.0
         while length > 1e-10:
             tried = value(coefficients + length * step)
-            if tried <= current + 1e-4 * length * slope:
+            if tried <= current + 1e-4 * length * slope + ROUNDING:
                 break
             length /= 2
         else:

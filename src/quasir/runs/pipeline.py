@@ -24,6 +24,7 @@ from quasir.runs.draw_shards import draw_into
 from quasir.runs.folders import must_be_possible
 from quasir.runs.on_disk import Run
 from quasir.runs.opening import is_context_run
+from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
 from quasir.store import MANIFEST, Store, locked
 
@@ -182,6 +183,13 @@ def begin(
     """Read a recipe, load its models, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
     read, beside = read_recipe(recipe, draws=draws, seed=seed)
+    if read.over is not None:
+        raise InputError(
+            f"over: {read.over} says what a mean is over, but this run has no contexts: give them "
+            "with --contexts, or leave over out."
+        )
+    for doubt in unfilled(read):
+        reporter.say(f"! {doubt}")
     if read.unfitted and not (folder / MANIFEST).exists():
         names = ", ".join(read.unfitted)
         reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")

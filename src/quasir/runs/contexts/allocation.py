@@ -131,8 +131,8 @@ def allocated(counts: Sequence[int], needs: Sequence[Need | None], budget: int) 
         more = min(max(_need(needs[i]) - counts[i], 0), left)
         totals[i] += more
         left -= more
-    open_ = wanting or [i for i, need in enumerate(needs) if need is not None]
-    # The needs are estimates: what is left goes to those that lack most, or to all.
+    # The needs are estimates, and so are those that look met: what is left goes to all.
+    open_ = [i for i, need in enumerate(needs) if need is not None]
     for i, more in zip(open_, shared_out(left, len(open_)), strict=True):
         totals[i] += more
     return totals
