@@ -70,10 +70,6 @@ def rare(chance, ratio):
 KINDS = (lognormal(0.7), lognormal(1.2, 0.7), rare(2e-3, 100.0), rare(0.02, 10.0))
 
 
-def spaces(contexts):
-    return [KINDS[i % len(KINDS)] for i in range(contexts)]
-
-
 @dataclass
 class Look:
     """What one look shows: truth, estimate, our promise, and the one of a union bound."""
@@ -83,12 +79,11 @@ class Look:
     estimate: float
     promise: float
     union: float
-    seen: float
 
 
-def looks(contexts, first, rounds, rng, confidence=0.95, ceiling=None):
+def looks(contexts, first, rounds, rng, confidence=0.95, ceiling=None, kinds=KINDS):
     """Yield the looks of one run; `ceiling(space, counts)` may give a wrong one."""
-    every = spaces(contexts)
+    every = [kinds[i % len(kinds)] for i in range(contexts)]
     counts = [rng.multinomial(first, space.q) for space in every]
     for round_ in range(rounds):
         found = []
@@ -106,7 +101,6 @@ def looks(contexts, first, rounds, rng, confidence=0.95, ceiling=None):
             estimate=float(np.mean(estimate)),
             promise=promise.tvd,
             union=_mean_bound(every, counts, betas, tops, (1 - confidence) / contexts),
-            seen=float(np.mean([np.isfinite(w).any() for w in wealth])),
         )
         if round_ < rounds - 1:
             # The half with the least wealth gets twice as many draws as the others.

@@ -195,3 +195,38 @@ def test_a_recipe_that_names_no_field(tmp_path):
     with pytest.raises(InputError, match="refers to no field"):
         qr.run(plain, out=tmp_path / "r", contexts=["a"], progress=False)
     assert not (tmp_path / "r").exists()
+
+
+def test_hostile_texts_stay_texts(tmp_path):
+    odd = ["<script>alert(1)</script>", "{letter}", "{{letter}}", "a\u2028b", "\\", '"', "é" * 5000]
+    recipe = RECIPE | {
+        "features": {"not": {"contains": "{letter}"}},
+        "want": {"not": 0},
+        "lambda": {},
+        "choose": {"acceptance_rate": 0.5},
+    }
+    run = qr.run(recipe, out=tmp_path / "r", draws=700, contexts=odd, progress=False)
+    assert run.certificate.served == len(odd)
+    assert [one.fields["letter"] for one in run] == odd
+    page = (run.folder / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    lines = (run.folder / "samples.jsonl").read_bytes().split(b"\n")[:-1]
+    assert [json.loads(line)["context"] for line in lines] == sorted(
+        json.loads(line)["context"] for line in lines
+    )
+
+
+def test_a_thousand_contexts_make_few_files(tmp_path):
+    contexts = [{"letter": "abcd"[i % 4], "number": i} for i in range(1000)]
+    run = qr.run(
+        RECIPE | {"choose": {"acceptance_rate": 0.1}},
+        out=tmp_path / "r",
+        draws=20_000,
+        contexts=contexts,
+        progress=False,
+    )
+    assert run.certificate.contexts == 1000
+    assert len(list(run.folder.rglob("*"))) < 20
+    assert (run.folder / "report.html").read_text().count('<tr id="context-') == 1000
+    assert sum(run.store.counts()) == 20_000

@@ -15,7 +15,7 @@ __all__ = [
     "Beta",
     "Column",
     "Confidence",
-    "Context",
+    "ContextNumber",
     "Contexts",
     "Draws",
     "Json",
@@ -98,7 +98,7 @@ Contexts = Annotated[
 Column = Annotated[
     str | None, typer.Option("--column", help="The one field of the contexts to take.")
 ]
-Context = Annotated[
+ContextNumber = Annotated[
     int | None,
     typer.Option(
         "--context", min=0, help="Number of a context, in a run over contexts; by default all."

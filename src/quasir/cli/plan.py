@@ -14,7 +14,7 @@ from quasir.cli.options import (
     AcceptanceRate,
     Beta,
     Confidence,
-    Context,
+    ContextNumber,
     Json,
     Kl,
     LogBeta,
@@ -63,7 +63,7 @@ def plan(
     hours: Annotated[
         float, typer.Option(help="Time limit, for the number of machines.", callback=above_0)
     ] = 24,
-    context: Context = None,
+    context: ContextNumber = None,
     json: Json = False,
     seed: Seed = None,
 ) -> None:

@@ -6,7 +6,7 @@ import json as jsonlib
 
 from quasir.cli.bar import Bars
 from quasir.cli.contexts import refuse_context, report_contexts
-from quasir.cli.options import Context, Json, RunFolder, Seed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed
 from quasir.runs.begun import check_seed
 from quasir.runs.opening import is_context_run
 from quasir.runs.pipeline import finish
@@ -15,7 +15,9 @@ from quasir.store import Store, locked
 __all__ = ["report"]
 
 
-def report(run: RunFolder, context: Context = None, json: Json = False, seed: Seed = None) -> None:
+def report(
+    run: RunFolder, context: ContextNumber = None, json: Json = False, seed: Seed = None
+) -> None:
     """Write the report of a run again.
 
     Uses the stored draws; no model is loaded. With --context, it writes the page of one context.

@@ -8,7 +8,7 @@ import math
 from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
 from quasir.cli.contexts import one_of, refuse_context, show_contexts
-from quasir.cli.options import Context, Json, RunFolder, Seed, Stream
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream
 from quasir.cli.shared import streamed
 from quasir.errors import StoreError
 from quasir.runs.begun import check_seed
@@ -21,7 +21,7 @@ __all__ = ["tradeoff"]
 
 def tradeoff(
     run: RunFolder,
-    context: Context = None,
+    context: ContextNumber = None,
     stream: Stream = False,
     json: Json = False,
     seed: Seed = None,

@@ -17,7 +17,7 @@ from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
 from quasir.cli.contexts import refuse_context
 from quasir.cli.numbers import finite
-from quasir.cli.options import Context, Json, RunFolder, Seed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed
 from quasir.cli.watch_contexts import ContextsGlance, ContextsWatcher, check_until
 from quasir.errors import InputError
 from quasir.runs.advice import command
@@ -43,7 +43,7 @@ def watch(
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
     ] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
-    context: Context = None,
+    context: ContextNumber = None,
     json: Json = False,
     seed: Seed = None,
 ) -> None:

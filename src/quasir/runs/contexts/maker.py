@@ -129,11 +129,13 @@ class ContextParts:
         StoreError
             If this machine has other models than the run.
         """
-        folder = Path(tempfile.mkdtemp(prefix="quasir-contexts-"))
+        kept = tempfile.TemporaryDirectory()  # it is removed with the maker
+        folder = Path(kept.name)
         for file, content in self.files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
         maker = Maker(recipes.parse(self.recipe, "recipe.yaml"), folder, bool(self.files))
+        maker.loaded["folder"] = kept
         entry = next(entry for entry in self.entries if entry.failed is None)
         models = maker.built(entry.context).models
         if models != list(self.models):
