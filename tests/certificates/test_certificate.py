@@ -201,3 +201,12 @@ def test_html_is_escaped():
     rng = np.random.default_rng(0)
     curve = curve_of(rng.normal(size=100), features={"<script>": rng.random(100) < 0.5})
     assert "<script>" not in curve.at(beta=1)._repr_html_()
+
+
+def test_z_beta_of_the_projection_is_its_acceptance_rate():
+    """Far below every ratio Z_beta/beta is q(Supp P), and so are the ends of its interval."""
+    log_p = np.where(np.arange(1000) % 3, np.linspace(-2.0, 2.0, 1000), -np.inf)
+    found = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(1000))).projection
+    z, rate = found.z_beta, found.acceptance_rate
+    assert [z.value, z.low, z.high] == pytest.approx([rate.value, rate.low, rate.high], rel=2e-3)
+    assert z.low < z.value < z.high

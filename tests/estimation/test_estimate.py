@@ -108,3 +108,12 @@ def test_points_of_a_curve():
 def test_it_is_made_of_numbers(parts):
     with pytest.raises(qr.InputError, match="four numbers"):
         qr.Estimate(*parts)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("wrong", ["1", None, 1j, np.zeros(2)], ids=repr)
+def test_each_of_the_four_parts_is_checked(place, wrong):
+    parts = [0.5, 0.1, 0.3, 0.7]
+    parts[place] = wrong
+    with pytest.raises(qr.InputError, match="four numbers"):
+        qr.Estimate(*parts)

@@ -206,3 +206,13 @@ def test_the_largest_ratios_are_counted_from_the_top(often):
     assert summary.log_w.tolist() == [float(i) for i in there]
     assert summary.often.tolist() == [often[i] for i in there]
     assert summary.whole_above == (-math.inf if len(there) == 3 else float(there[0]))
+
+
+def test_without_a_possible_draw_the_sums_have_the_same_shapes():
+    columns, cuts = [np.arange(5.0), np.arange(5) > 2], np.zeros(3)
+    none, some = (
+        SortedRatios(np.full(5, log_p), columns, columns).at(cuts) for log_p in (-np.inf, 0.0)
+    )
+    for name in ("n_high", "log_unit", "low", "high", "low_columns", "high_columns"):
+        assert getattr(none, name).shape == getattr(some, name).shape
+        assert not getattr(none, name).any()

@@ -15,7 +15,7 @@ from quasir.estimation.two_sided import (
     moment_at_least,
     moment_at_most,
 )
-from quasir.estimation.upper_bounds import tvd_at_most
+from quasir.estimation.upper_bounds import shown, tvd_at_most
 
 CEILING = 3.0
 KNOWN = Ground(log_ceiling=CEILING, basis="It rests on the ceiling e^3.")
@@ -31,6 +31,18 @@ def spread_of(n=20_000, seed=0, impossible=0.3, scale=1.0):
         features={"flag": rng.random(len(log_w)) < 0.3, "size": rng.uniform(2, 5, len(log_w))},
         bounds={"flag": (0.0, 1.0), "size": (0.0, 10.0)},
     )
+
+
+@pytest.mark.parametrize("quantity", ["tvd", "lost", "kl"])
+def test_the_promised_beta_is_the_least_but_for_two_ten_thousandths(quantity):
+    spread = spread_of()
+    for most in (0.03, 0.05, 0.08, 0.1, 0.13, 0.2, 0.3, 0.4):
+        log_beta = promised_level(spread, quantity, most, KNOWN)
+        below = {"alpha": 1 - 0.95, "log_ceiling": CEILING}
+        assert shown(quantity, spread, log_beta, most, **below)
+        assert not shown(
+            quantity, spread, log_beta - 2e-4, most, **below
+        )  # a search to 1e-4, and one step
 
 
 def test_a_promise_has_every_part():

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import quasir as qr
 from quasir.certificates.evaluator import Evaluator
 from quasir.certificates.tradeoff import Curve, curve_of
+from quasir.core.streams import BLOCK
 from quasir.estimation import summary_cache as summaries
+from quasir.estimation.binned_ratios import PAST
 from quasir.estimation.bins import MOST_BINS, Bins
 from quasir.estimation.summary import Summary, kept
 from quasir.store import Store
@@ -269,6 +271,23 @@ def test_a_store_is_streamed(tmp_path):
     with pytest.raises(qr.InputError, match="run's folder"):
         qr.tradeoff(3)
     assert isinstance(curve, Curve)
+
+
+def test_shards_are_merged_a_few_at_a_time(tmp_path, monkeypatch):
+    """As many at once as fit into memory, and not each by itself, which would be slow."""
+    store = saved(tmp_path, random_draws(40 * BLOCK, 1.5), blocks_a_shard=1)
+    merged, sizes = Summary.merged, []
+    monkeypatch.setattr(
+        Summary, "merged", lambda parts, *a: sizes.append(len(parts)) or merged(parts, *a)
+    )
+    summaries.summarise(store)
+    assert sizes == [17, 17, 8]  # 16 with what was merged before: 17, 1 + 16, 1 + 7
+
+
+def test_levels_reach_far_past_the_largest_ratio():
+    ratios = binned(random_draws(500, 1.5), 0.25).ratios
+    last = ratios.level(ratios.n_levels - 1)
+    assert PAST <= last - (ratios.log_max - ratios.width) <= PAST + 2 * ratios.width
 
 
 def test_a_second_look_reads_summaries_alone(tmp_path, monkeypatch):

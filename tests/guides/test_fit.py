@@ -9,6 +9,7 @@ from quasir.guides.boost_machine import BoostMachine
 from quasir.guides.product import BothMachine
 from quasir.text.guide_fit import minimised
 from quasir.text.guide_masses import Masses
+from quasir.text.guide_pilot import _not_given
 from tests.guides.small import model, texts_of
 
 MERGES = [("a", "b")]
@@ -66,7 +67,7 @@ def test_the_gradient():
     masses = Masses.of(lm, texts_of(lm), BothMachine([]), True, machine)
     rng = np.random.default_rng(0)
     weight, x = rng.random(masses.texts), rng.normal(size=len(machine.atoms))
-    slope = masses.gradient(x, weight)
+    slope = masses.log_gain_and_gradient(x)[1](weight)
     for j in range(len(x)):
         step = np.zeros(len(x))
         step[j] = 1e-5
@@ -141,6 +142,19 @@ def test_a_fit_with_a_language():
         lm.guided(language * qr.guides.boost({feature: 1.0}), 0.2), target
     )
     assert language in q.guide.parts
+
+
+def test_given_factors_are_not_raised_where_few_draws_are_possible():
+    """A word that stands beside the wish keeps its factor; only the wished words are tried more."""
+    lm, feature, _ = setting()
+    for factors, raised in (([None, 0.5], [True, False]), ([2.0, 0.5], [True, True])):
+        boost = qr.guides.boost(dict(zip([feature, "c"], factors, strict=True)))
+        begun = qr.guides.boost({feature: 1.0, "c": 0.5})
+        machine = BoostMachine(begun, lm.guided(begun).vocabulary, watched=True)
+        found = _not_given(boost, machine)
+        groups = [int(name.split(" ", 1)[0]) for name in machine.names]
+        assert found.tolist() == [raised[group] for group in groups]
+        assert set(groups) == {0, 1}
 
 
 def test_what_cannot_be_fitted_is_said():

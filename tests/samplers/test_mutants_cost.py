@@ -210,3 +210,22 @@ def test_where_nothing_is_possible_no_beta_is_too_high():
     assert len(samples) == 0
     (doubt,) = samples.doubts
     assert "0 of 50 proposals had P(x) > 0" in doubt
+
+
+def test_proposals_end_at_the_last_accepted_one_where_a_block_gives_all_that_is_left():
+    target = qr.Table({"a": 0.05, "b": 1.0})
+    draws = qr.draw(target, qr.Table({"a": 0.95, "b": 0.05}), 40 * BLOCK, seed=0)
+    accepted = draws.accepted(beta=20.0)
+    ends = 0
+    for blocks in range(1, 41):
+        n = int((accepted < blocks * BLOCK).sum())
+        ends += int(accepted[n - 1]) + 1 < blocks * BLOCK
+        samples = qr.QRS(target, qr.Table({"a": 0.95, "b": 0.05}), beta=20.0).sample(n, seed=0)
+        assert samples.proposals == accepted[n - 1] + 1
+    assert ends > 20
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.001, 1), (0.002, 1), (0.003, 1), (0.004, 2)])
+def test_a_replay_of_few_draws_gives_at_least_one_sample_and_no_more_than_the_rate(rate, count):
+    draws = qr.draw(EVEN, EVEN, 500, seed=0)
+    assert len(qr.IncrementalQRS(EVEN, EVEN, acceptance_rate=rate).replay(draws)) == count

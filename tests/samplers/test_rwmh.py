@@ -117,6 +117,17 @@ def test_a_stuck_chain_is_doubted():
     assert sampler(PROPOSAL).sample(1000, seed=0).doubts == ()
 
 
+def test_one_stuck_chain_beside_others_that_move_is_doubted():
+    island = {x: 1e-12 if x.count(2) == 2 else 1.0 for x in SEQUENCES}
+    starts = qr.Table({(2, 2, 2): 0.5, (0,): 0.5})
+    chains = sampler(qr.Table(island), starts, chains=4).sample(4000, seed=0)
+    alone = [chains.items[c::4] for c in range(4)]
+    still = [len(set(items)) == 1 for items in alone]
+    assert any(still)
+    assert not all(still)
+    assert "stayed on one state" in chains.doubts[0]
+
+
 def test_edits():
     assert Edit("delete", 0).applied((7, 8), 0) == (8,)
     assert Edit("replace", 1).applied((7, 8), 5) == (7, 5)

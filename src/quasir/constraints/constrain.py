@@ -14,6 +14,7 @@ from quasir.constraints.dual import solve
 from quasir.constraints.feasibility import contradiction, must_be_enough, must_be_inside, must_fire
 from quasir.constraints.fitting_draws import ROUNDS, FittingDraws
 from quasir.core.arguments import check_count, number
+from quasir.core.items import take
 from quasir.core.progress import Progress
 from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draws import Draws
@@ -108,12 +109,13 @@ def constrain(
 def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Constrained:
     """Return the target that meets the wishes, from draws at hand."""
     columns = _columns(wanted, draws)
-    log_weight = _log_weights(given, draws)
     pointwise = [
         feature for feature in wanted if _is_pointwise(columns[feature.name], wanted[feature])
     ]
     tilted = [feature for feature in wanted if feature not in pointwise]
-    possible = (log_weight > -np.inf) & _all_met(pointwise, wanted, columns, len(draws))
+    met = _all_met(pointwise, wanted, columns, len(draws))
+    log_weight = _log_weights(given, draws, met)
+    possible = log_weight > -np.inf
     if not possible.any():
         names = ", ".join(repr(feature.name) for feature in pointwise)
         raise InfeasibleError(
@@ -240,15 +242,8 @@ def _columns(wanted: dict[Feature, float], draws: Draws) -> dict[str, NDArray[An
     return columns
 
 
-def _log_weights(given: Product, draws: Draws) -> Array:
-    """Return log a(x) b(x)/q(x), with the factors b that are given."""
-    log_base, base = draws.log_base, given.base
-    if log_base is None or np.isnan(log_base).any():
-        if draws.items is None:
-            raise InputError(
-                "the draws have neither log_base nor items to score: log a(x) is needed for each."
-            )
-        log_base = np.asarray(base.log_prob(draws.items), dtype=np.float64)
+def _log_weights(given: Product, draws: Draws, met: NDArray[np.bool_]) -> Array:
+    """Return log a(x) b(x)/q(x), with the factors b that are given; -inf where it is not `met`."""
     log_b = np.zeros(len(draws))
     for factor in given.factors:
         name = factor.feature.name
@@ -256,7 +251,24 @@ def _log_weights(given: Product, draws: Draws) -> Array:
             raise InputError(f"the draws have neither items nor a column for feature {name!r}.")
         known = draws.features.get(name)
         log_b += factor.log_factor(factor.feature(draws.items) if known is None else known)
-    return log_base - draws.log_q + log_b
+    possible = met & (log_b > -np.inf)
+    if np.isnan(draws.log_q[possible]).any():
+        raise InputError(
+            f"{int(np.isnan(draws.log_q[possible]).sum())} draws that the wish allows have no log "
+            "q: they were drawn for a target that forbids them, and a mixture of language models "
+            "then leaves log q out. Draw for a target that allows them, such as base * feature of "
+            "this very wish."
+        )
+    log_base = np.full(len(draws), np.nan) if draws.log_base is None else draws.log_base.copy()
+    missing = np.flatnonzero(possible & np.isnan(log_base))
+    if len(missing):
+        if draws.items is None:
+            raise InputError(
+                "the draws have neither log_base nor items to score: log a(x) is needed for each."
+            )
+        log_base[missing] = given.base.log_prob(take(draws.items, missing))
+    weight: Array = np.where(possible, log_base - draws.log_q + log_b, -np.inf)
+    return weight
 
 
 def _solved(tilted: list[Feature], phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Acceptance: Eq. 1 of the paper (`eq:p_beta`), and the decision of Algorithm 1.
 
-All code that accepts, samples or scores at a beta uses these three functions.
+All code that accepts, samples or scores at a beta uses these functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,21 @@ import numpy as np
 
 from quasir.core.types import Array
 
-__all__ = ["accepts", "log_acceptance", "log_p_beta"]
+__all__ = ["accepts", "log_acceptance", "log_p_beta", "log_ratio_of"]
+
+
+def log_ratio_of(log_p: Array, log_q: Array) -> Array:
+    """Return the log of P(x)/q(x); it is -inf where P(x) = 0, also if log q is not known there.
+
+    Examples
+    --------
+    >>> log_ratio_of(np.array([-1.0, -np.inf]), np.array([-3.0, np.nan]))
+    array([  2., -inf])
+    """
+    ratio: Array = log_p - log_q
+    if len(ratio) and np.isnan(ratio.min()):
+        ratio[np.isnan(log_q) & (log_p == -np.inf)] = -np.inf
+    return ratio
 
 
 def log_p_beta(log_p: Array, log_q: Array, log_beta: float) -> Array:

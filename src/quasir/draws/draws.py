@@ -21,7 +21,7 @@ from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
 from quasir.core.tabular import Tabular, places_of
 from quasir.core.types import Array, Items, Seed
-from quasir.draws.acceptance import accepts
+from quasir.draws.acceptance import accepts, log_ratio_of
 from quasir.draws.base_check import BaseCheck
 from quasir.draws.columns import (
     as_features,
@@ -47,7 +47,8 @@ class Draws(Tabular):
     Attributes
     ----------
     log_p, log_q, log_u : array of float64
-        Unnormalised log P(x), log q(x), and the log of each draw's own uniform.
+        Unnormalised log P(x), log q(x), and the log of each draw's own uniform. log q may be NaN
+        where P(x) = 0: a mixture of language models leaves out the passes that would find it.
     items : column of items, or None
         The draws themselves; ``items[i]`` makes the object.
     log_base : array of float64, or None
@@ -97,6 +98,7 @@ class Draws(Tabular):
         Parameters
         ----------
         log_p, log_q, log_base : array
+            log_q and log_base may be NaN where P(x) = 0.
         items : column of items, optional
         features : mapping, optional
             Name -> column. A column of booleans is taken to be boolean for every item.
@@ -125,7 +127,8 @@ class Draws(Tabular):
                     "Every column must have one entry for each draw."
                 )
         checked_p = check_log_scores(log_p, rows, "log_p")
-        check_log_scores(log_q_array, rows, "log_q", "log q")
+        left_out = np.isnan(log_q_array) & (checked_p == -np.inf)
+        check_log_scores(np.where(left_out, 0.0, log_q_array), rows, "log_q", "log q")
         check_drawn(log_q_array, None if items is None else rows, "log_q")
         base = None if log_base is None else base_column(log_base, checked_p)
         root = root_seed(seed)
@@ -140,7 +143,7 @@ class Draws(Tabular):
             seed=root,
             known=Known(
                 bounds={k: (0.0, 1.0) for k, v in columns_made.items() if v.dtype == bool},
-                **vouched(log_ceiling, checked_p - log_q_array),
+                **vouched(log_ceiling, log_ratio_of(checked_p, log_q_array)),
             ),
         )
 
@@ -155,7 +158,7 @@ class Draws(Tabular):
     @property
     def log_ratio(self) -> Array:
         """Log of the ratio P(x)/q(x)."""
-        return self.log_p - self.log_q
+        return log_ratio_of(self.log_p, self.log_q)
 
     @property
     def log_alpha(self) -> Array:

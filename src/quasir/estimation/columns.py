@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.draws.acceptance import log_ratio_of
 from quasir.draws.base_check import BaseCheck, seen_by_base
 from quasir.draws.draws import Draws
 from quasir.draws.known import Known
@@ -111,7 +112,7 @@ def ratio_columns(
     features: Mapping[str, NDArray[Any]] | None = None,
 ) -> Columns:
     """Return the ratios and the columns of draws; the arguments are as in `Draws`."""
-    log_ratio = log_p - log_q
+    log_ratio = log_ratio_of(log_p, log_q)
     possible = log_ratio > -np.inf
     everything = bool(possible.all())
     low: list[Array] = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.arguments import check_request, is_iterable, reals, show
 from quasir.core.items import check_items, concatenate, take
@@ -60,32 +61,37 @@ class Mixture:
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items; each component has a generator of its own, spawned from `rng`."""
         items, log_each = self.sample_each(n, rng)
+        self.fill(log_each, items, np.arange(len(items)))
         return Batch(items, self.mixed(log_each))
 
     def sample_each(self, n: int, rng: np.random.Generator) -> tuple[Items, Array]:
-        """Draw n items as `sample` does; return their log-probability under each component."""
+        """Draw n items as `sample` does; return their log-probability under each component.
+
+        It is known under the component that drew the item, and NaN elsewhere: see `fill`.
+        """
         n = check_request(n, rng)
         uniforms = rng.random(n)
         which = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
-        parts, places, own = [], [], []
+        log_each = np.full((len(self.components), n), np.nan)
+        parts, places = [], []
         for j, child in enumerate(rng.spawn(len(self.components))):
             at = np.flatnonzero(which == j)
             if len(at):
                 batch = propose(self.components[j], len(at), child)
                 parts.append(batch.items)
-                own.append((j, batch.log_q))
                 places.append(at)
+                log_each[j, at] = batch.log_q
         if not places:
-            batch = propose(self.components[0], 0, rng)
-            return batch.items, np.empty((len(self.components), 0))
+            return propose(self.components[0], 0, rng).items, log_each
         order = np.argsort(np.concatenate(places), kind="stable")
-        log_each = np.empty((len(self.components), n))
-        for (j, log_q), items, at in zip(own, parts, places, strict=True):
-            log_each[j, at] = log_q
-            for k, other in enumerate(self.components):
-                if k != j:
-                    log_each[k, at] = log_prob_of(other, items)
         return take(concatenate(parts), order), log_each
+
+    def fill(self, log_each: Array, items: Items, at: NDArray[np.intp]) -> None:
+        """Find the log-probabilities of the items at `at` that are not known, in place."""
+        for component, known in zip(self.components, log_each, strict=True):
+            unknown = at[np.isnan(known[at])]
+            if len(unknown):
+                known[unknown] = log_prob_of(component, take(items, unknown))
 
     def log_prob(self, items: Items) -> Array:
         """Return the log of the weighted sum of the components' probabilities."""
@@ -93,8 +99,9 @@ class Mixture:
         return self.mixed(np.array([log_prob_of(c, items) for c in self.components]))
 
     def mixed(self, log_each: Array) -> Array:
-        """Return log q(x) from the log-probabilities under each component, in rows."""
-        mixed: Array = np.logaddexp.reduce(log_each + np.log(self.weights)[:, None], axis=0)
+        """Return log q(x) from the log-probabilities under each component; NaN if one is NaN."""
+        with np.errstate(invalid="ignore"):
+            mixed: Array = np.logaddexp.reduce(log_each + np.log(self.weights)[:, None], axis=0)
         return mixed
 
     def __repr__(self) -> str:

@@ -88,7 +88,7 @@ class Store:
         except (ValueError, RecursionError, StoreError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}): it was edited, damaged, or written by another "
-                "version."
+                "version. Put an unchanged copy back, or begin a new run in another folder."
             ) from error
         if (store.manifest.contexts is not None) != cls.of_contexts:
             said = (

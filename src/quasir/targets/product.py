@@ -7,7 +7,7 @@ factors are scored first, and the base only scores items that are still possible
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,15 +104,19 @@ class Product:
         return self.scores(items).log_p
 
     def scores(
-        self, items: Items, log_base: Array | None = None, batch_size: int | None = None
+        self,
+        items: Items,
+        log_base: Array | Callable[[NDArray[np.intp]], Array] | None = None,
+        batch_size: int | None = None,
     ) -> Scores:
         """Score the factors, then the base on the items that are still possible.
 
         Parameters
         ----------
         items : column of items
-        log_base : array, optional
-            log a(x) if it is known, as it is for items drawn from the base.
+        log_base : array or callable, optional
+            log a(x) if it is known, as it is for items drawn from the base. A callable gets the
+            places of the items that are still possible, and returns the array, complete there.
         batch_size : int, optional
             How many items the base scores at once.
         """
@@ -131,6 +135,8 @@ class Product:
                 if factor.feature.name == feature.name:
                     log_b[possible] += factor.log_factor(column[possible])
         left = np.flatnonzero(log_b > -np.inf)
+        if callable(log_base):
+            log_base = log_base(left)
         if log_base is not None:
             return Scores(
                 np.where(log_b > -np.inf, log_base + log_b, -np.inf), log_base, columns, n

@@ -96,44 +96,56 @@ def minimised(
     share : float or None
     """
     ess = float(np.exp(-np.logaddexp.reduce(2 * log_weight)))
-    (groups, centre), to_atoms = _groups(machine), _counts(machine)
-    names, means = groups.shape
-    # A prior as strong as one draw of p; it decides on words that no draw has.
-    narrow, wide = SPREAD**-2.0 / ess, WIDE**-2.0 / ess
+    prior, to_atoms = Prior(*_groups(machine), ess), _counts(machine)
 
-    def loss(x: Array, log_share: Array) -> tuple[float, Array, float]:
+    def loss(log_factors: Array, log_share: Array) -> tuple[float, Array, float]:
         """Return the loss, its gradient, and the mean part of q that is the base's."""
-        own, mean = x[:names], x[names:]
-        log_factors = to_atoms @ own
-        log_guided = log_share[1] + masses.log_gain(log_factors)
+        gain, slope = masses.log_gain_and_gradient(to_atoms @ log_factors)
+        log_guided = log_share[1] + gain
         log_q = np.logaddexp(log_share[0], log_guided)  # over a
         value, tilted = renyi(log_weight, log_b - log_q)
         part = np.exp(log_guided - log_q)
-        off, far = own - groups @ mean, mean - centre
-        value += float(narrow / 2 * off @ off + wide / 2 * far @ far)
-        up = to_atoms.T @ masses.gradient(log_factors, tilted * part)
-        gradient = np.append(narrow * off - up, wide * far - narrow * groups.T @ off)
-        return value, gradient, float(tilted @ (1.0 - part))
+        more, against = prior(log_factors)
+        gradient = against - to_atoms.T @ slope(tilted * part)
+        return value + more, gradient, float(tilted @ (1.0 - part))
 
-    def at_share(x: Array, s: float) -> tuple[float, Array]:
+    # Units in which the curvature is about 1: that of a factor is how often its tokens matter.
+    often = to_atoms.T @ masses.shares(np.exp(log_weight)) + prior.narrow
+    unit = np.append(1.0 / np.sqrt(often), 1.0)
+
+    def in_units(y: Array) -> tuple[float, Array]:
+        z = y * unit
+        s = float(expit(z[-1])) if share is None else share
         with np.errstate(divide="ignore"):
-            value, gradient, _ = loss(x, np.log([s, 1.0 - s]))
-        return value, gradient
+            value, gradient, own = loss(z[:-1], np.log([s, 1.0 - s]))
+        return value, np.append(gradient, s - own if share is None else 0.0) * unit
 
-    def jointly(z: Array) -> tuple[float, Array]:
-        s = float(expit(z[-1]))
-        value, gradient, own = loss(z[:-1], np.log([s, 1.0 - s]))
-        return value, np.append(gradient, s - own)
+    bounds = np.array([*_bounds(machine), logit([LEAST_SHARE, MOST_SHARE])]) / unit[:, None]
+    begun = np.append(np.zeros(len(unit) - 1), logit(0.2))
+    options = {"maxcor": 20}
+    y = minimize(in_units, begun, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    z = y * unit
+    return Fit(z[:-1], float(expit(z[-1])) if share is None else share, ess)
 
-    bounds = _bounds(machine) + [(None, None)] * means
-    how = {"jac": True, "method": "L-BFGS-B"}
-    begun = np.zeros(names + means)
-    if share is not None:
-        x = minimize(at_share, begun, args=(share,), bounds=bounds, **how).x
-        return Fit(x[:names], share, ess)
-    bounds.append((logit(LEAST_SHARE), logit(MOST_SHARE)))
-    z = minimize(jointly, np.append(begun, logit(0.2)), bounds=bounds, **how).x
-    return Fit(z[:names], float(expit(z[-1])), ess)
+
+class Prior:
+    """Log factors are normal about the mean of their group, and that mean about its centre.
+
+    It is as strong as one draw of p, and decides on words that no draw has. The means are those
+    that suit given factors best.
+    """
+
+    def __init__(self, groups: Array, centre: Array, ess: float) -> None:
+        self.groups, self.centre = groups, centre
+        self.narrow, self.wide = SPREAD**-2.0 / ess, WIDE**-2.0 / ess
+
+    def __call__(self, log_factors: Array) -> tuple[float, Array]:
+        """Return the prior's part of the loss, and its gradient."""
+        narrow, wide = self.narrow, self.wide
+        sums = narrow * (self.groups.T @ log_factors) + wide * self.centre
+        mean = sums / (narrow * self.groups.sum(axis=0) + wide)
+        off, far = log_factors - self.groups @ mean, mean - self.centre
+        return float(narrow / 2 * off @ off + wide / 2 * far @ far), narrow * off
 
 
 def renyi(log_weight: Array, log_ratio: Array) -> tuple[float, Array]:
@@ -143,7 +155,7 @@ def renyi(log_weight: Array, log_ratio: Array) -> tuple[float, Array]:
     return float(total / (ORDER - 1)), np.exp(terms - total)
 
 
-def _bounds(machine: BoostMachine) -> list[tuple[float | None, float | None]]:
+def _bounds(machine: BoostMachine) -> list[tuple[float, float]]:
     """Return the least and largest log factors.
 
     A token that few draws have must not be made rarer: no draw would then show what is lost.

@@ -7,12 +7,13 @@ sum_j m_j c_j). The masses are found once; log q for any factors then needs no m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from quasir.core.types import Array
 from quasir.guides.boost_machine import BoostMachine
@@ -40,7 +41,8 @@ class Masses:
         The atom of the token at each step; -1 if it is not boosted.
     rest : array
         Mass of the tokens that are not boosted.
-    mass : array (steps, atoms)
+    mass : sparse array (steps, atoms)
+        Of most atoms no token is possible at a step.
     fixed : array
         For each text, the part of log q - log a that does not depend on the factors.
     """
@@ -49,7 +51,7 @@ class Masses:
     owner: Ints
     atom: Ints
     rest: Array
-    mass: Array
+    mass: Any
     fixed: Array
 
     @classmethod
@@ -59,7 +61,7 @@ class Masses:
     ) -> Masses:
         """Find the masses in one scoring pass; `machine` has all guides but the boost."""
         fixed = np.full(len(texts), -np.inf)
-        parts: list[tuple[Ints, Ints, Array, Array]] = []
+        parts: list[tuple[Ints, Ints, Array, Any]] = []
         for steps in guided_steps(lm, texts, machine, below_one, boost):
             fixed[steps.part] = 0.0
             parts.append(_boosted(steps, fixed))
@@ -67,21 +69,22 @@ class Masses:
 
     @classmethod
     def _joined(
-        cls, n: int, parts: list[tuple[Ints, Ints, Array, Array]], fixed: Array, atoms: int
+        cls, n: int, parts: list[tuple[Ints, Ints, Array, Any]], fixed: Array, atoms: int
     ) -> Masses:
         none = np.zeros(0, dtype=np.int64)
-        parts = parts or [(none, none, np.zeros(0), np.zeros((0, atoms)))]
+        parts = parts or [(none, none, np.zeros(0), sparse.csr_array((0, atoms)))]
         owner, atom, rest, masses = zip(*parts, strict=True)
-        wide = [np.pad(m, ((0, 0), (0, atoms - m.shape[1]))) for m in masses]
+        for mass in masses:
+            mass.resize(mass.shape[0], atoms)
         columns = np.concatenate(owner), np.concatenate(atom), np.concatenate(rest)
-        return cls(n, *columns, np.concatenate(wide), fixed)
+        return cls(n, *columns, sparse.vstack(masses, format="csr"), fixed)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Masses], atoms: int) -> Masses:
         """Join the masses of several sets of texts."""
         starts = np.cumsum([0, *(part.texts for part in parts)])
         moved = [
-            (part.owner + start, part.atom, part.rest, part.mass)
+            (part.owner + start, part.atom, part.rest, part.mass.copy())
             for part, start in zip(parts, starts[:-1], strict=True)
         ]
         fixed = np.concatenate([part.fixed for part in parts])
@@ -89,22 +92,32 @@ class Masses:
 
     def log_gain(self, log_factors: Array) -> Array:
         """Return log q - log a of each text, given the log factor of each atom."""
-        own = np.where(self.atom >= 0, np.append(log_factors, 0.0)[self.atom], 0.0)
-        each = own - np.log(self.rest + self.mass @ np.exp(log_factors))
-        return self.fixed + np.bincount(self.owner, each, minlength=self.texts)
+        return self.log_gain_and_gradient(log_factors)[0]
 
-    def gradient(self, log_factors: Array, weight: Array) -> Array:
-        """Return the gradient of the weighted sum of `log_gain`."""
-        c = np.exp(log_factors)
-        w = weight[self.owner]
-        mass = self.rest + self.mass @ c
-        chosen = self.atom >= 0
-        up = np.bincount(self.atom[chosen], w[chosen], minlength=len(c))
-        gradient: Array = up - c * ((w / mass) @ self.mass)
-        return gradient
+    def log_gain_and_gradient(self, log_factors: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Return `log_gain`, and what gives the gradient of its sum with any weights."""
+        factors, chosen = np.exp(log_factors), self.atom >= 0
+        total = self.rest + self.mass @ factors
+        own = np.where(chosen, np.append(log_factors, 0.0)[self.atom], 0.0)
+        gain = self.fixed + np.bincount(self.owner, own - np.log(total), minlength=self.texts)
+
+        def gradient(weight: Array) -> Array:
+            each = weight[self.owner]
+            up = np.bincount(self.atom[chosen], each[chosen], minlength=len(factors))
+            slope: Array = up - factors * (self.mass.T @ (each / total))
+            return slope
+
+        return gain, gradient
+
+    def shares(self, weight: Array) -> Array:
+        """Return how often each atom is drawn by the base in the weighted texts, and chosen."""
+        each, chosen = weight[self.owner], self.atom >= 0
+        found = np.bincount(self.atom[chosen], each[chosen], minlength=self.mass.shape[1])
+        expected: Array = self.mass.T @ (each / (self.rest + self.mass.sum(axis=1)))
+        return found + expected
 
 
-def _boosted(steps: Steps, fixed: Array) -> tuple[Ints, Ints, Array, Array]:
+def _boosted(steps: Steps, fixed: Array) -> tuple[Ints, Ints, Array, Any]:
     """Return the steps that the boost changes; add all others to `fixed`."""
     guided = steps.guided()
     some = guided & (steps.atom_mass.any(axis=1) | (steps.atom >= 0))
@@ -113,4 +126,5 @@ def _boosted(steps: Steps, fixed: Array) -> tuple[Ints, Ints, Array, Array]:
     fixed[steps.part] += np.bincount(steps.owner, gain, minlength=len(steps.part))
     mass = steps.atom_mass[some]
     rest = np.maximum(np.exp(steps.log_mass[some]) - mass.sum(axis=1), 0.0)
-    return steps.part[steps.owner[some]], steps.atom[some], rest, mass
+    owner = steps.part[steps.owner[some]]
+    return owner, steps.atom[some], rest, sparse.csr_array(mass)

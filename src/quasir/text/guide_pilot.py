@@ -62,7 +62,7 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
         rounds.append(_round(now, machine, draws, tried))
         found = sum(len(r.log_b) for r in rounds)
         if found < FEW and number + 1 < len(sizes):
-            log_factors = log_factors + np.log(START)
+            log_factors = log_factors + np.log(START) * _not_given(boosts[0], machine)
             continue
         if found == 0:
             raise TuningError(
@@ -72,6 +72,13 @@ def piloted(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -
         fit = fitted(rounds, machine, None if q.share else 0.0)
         log_factors, share = fit.log_factors, fit.share
     return _with_factors(q, machine, log_factors, share)
+
+
+def _not_given(boost: Boost, machine: BoostMachine) -> NDArray[np.bool_]:
+    """Return which factors the boost leaves to the fit; all of them if it leaves none."""
+    groups = [int(name.split(" ", 1)[0]) for name in machine.names]
+    left = np.array([boost.factors[group] is None for group in groups])
+    return left if left.any() else ~left
 
 
 def _goes_on(machine: BoostMachine) -> NDArray[np.bool_]:

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quasir.core.items import take
 from quasir.core.optional import offered
 from quasir.core.progress import Progress, progress_of
 from quasir.core.requests import Part, Request
-from quasir.core.scores import check_log_scores, check_rescored, name_of
+from quasir.core.scores import check_log_scores, name_of
 from quasir.core.streams import BLOCK, DrawStreams
-from quasir.core.types import Batch, Proposal
-from quasir.draws.draw_blocks import CHECKED, draw_rows, scored
+from quasir.core.types import Proposal
+from quasir.draws.draw_blocks import draw_rows, scored
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine, Task, Work
 from quasir.runs.contexts.maker import ContextParts, Maker
@@ -57,7 +56,8 @@ def _stretches(entries: Sequence[Entry], pieces: Sequence[Piece]) -> list[Stretc
 def drawn(parts: Parts, entries: Sequence[Entry], pieces: Sequence[Piece]) -> list[Draws]:
     """Return the draws of some pieces, by their blocks.
 
-    Draw i of a context depends on its seed and on i only, whatever is drawn beside it.
+    Draw i of a context depends on its seed and on i only, whatever is drawn beside it. The first
+    draws are scored again: log_prob must give what they were drawn with.
     """
     stretches = _stretches(entries, pieces)
     made = {s.entry.context.place: parts(s.entry) for s in stretches}
@@ -73,42 +73,31 @@ def drawn(parts: Parts, entries: Sequence[Entry], pieces: Sequence[Piece]) -> li
         found = together([proposal for _, proposal in pairs], requests)
     if found is None:
         return [
-            draw_rows(*pair, stream, s.block, s.start, s.stop)
+            draw_rows(*pair, stream, s.block, s.start, s.stop, check=s is stretches[0])
             for pair, stream, s in zip(pairs, streams, stretches, strict=True)
         ]
     return [
-        _scored(pair, stream, s, part)
+        _scored(pair, stream, s, part, check=s is stretches[0])
         for pair, stream, s, part in zip(pairs, streams, stretches, found, strict=True)
     ]
 
 
 def _scored(
-    pair: tuple[Product, Proposal], stream: DrawStreams, stretch: Stretch, part: Part
+    pair: tuple[Product, Proposal], stream: DrawStreams, stretch: Stretch, part: Part, check: bool
 ) -> Draws:
     """Score what was drawn together with the draws of other contexts."""
     target, proposal = pair
     log_q = check_log_scores(part.log_q, part.items, name_of(proposal), "log q")
     known = part.log_base if getattr(proposal, "base", None) is target.base else None
-    return scored(
-        target,
-        proposal,
-        Batch(part.items, log_q),
-        log_u=stream.log_u(stretch.block)[stretch.start : stretch.stop],
-        log_base=log_q if proposal is target.base else known,
-        seed=stream.seed,
-    )
+    log_base = log_q if proposal is target.base else known
+    log_u = stream.log_u(stretch.block)[stretch.start : stretch.stop]
+    whole = Part(part.items, log_q, log_base)
+    return scored(target, proposal, whole, log_u=log_u, seed=stream.seed, check=check)
 
 
 def rows_of(parts: Parts, entries: Sequence[Entry], pieces: Sequence[Piece]) -> Rows:
     """Return the draws of some pieces as rows of a store, with their context and index."""
-    made = drawn(parts, entries, pieces)
-    first = pieces[0]
-    if first.start == 0:
-        # One context a shard is scored again: log_prob must give what was drawn.
-        proposal = parts(entries[first.context])[1]
-        n = min(CHECKED, len(made[0]))
-        check_rescored(proposal, take(made[0].items, np.arange(n)), made[0].log_q[:n])
-    rows = Draws.concatenate(made).rows
+    rows = Draws.concatenate(drawn(parts, entries, pieces)).rows
     context = np.repeat([piece.context for piece in pieces], [p.stop - p.start for p in pieces])
     index = np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
     columns = {CONTEXT: context.astype(np.int64), "index": index.astype(np.int64)}
