@@ -6,7 +6,19 @@
 import sys
 from itertools import chain
 
-from benchmarks import core, guides, metrics, samplers, scale, show, store, targets, text, tuning
+from benchmarks import (
+    contexts,
+    core,
+    guides,
+    metrics,
+    samplers,
+    scale,
+    show,
+    store,
+    targets,
+    text,
+    tuning,
+)
 
 PARTS = {
     "core": core,
@@ -16,6 +28,7 @@ PARTS = {
     "store": store,
     "text": text,
     "guides": guides,
+    "contexts": contexts,
     "tuning": tuning,
     "scale": scale,
 }

@@ -72,7 +72,7 @@ from quasir.targets.product import Product, Scores
 
 if TYPE_CHECKING:
     from quasir import text, tuning
-    from quasir.runs import Run, open_run, run
+    from quasir.runs import ContextRun, Run, open_run, run
 
 __all__ = [
     "IMH",
@@ -89,6 +89,7 @@ __all__ = [
     "ClimbingSamples",
     "Conditional",
     "Constrained",
+    "ContextRun",
     "Curve",
     "Differentiable",
     "Draws",
@@ -152,7 +153,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is heavy when it is first asked for: language models, and runs."""
-    if name in ("Run", "open_run", "run"):
+    if name in ("ContextRun", "Run", "open_run", "run"):
         return getattr(importlib.import_module("quasir.runs"), name)
     if name in ("text", "tuning"):
         try:

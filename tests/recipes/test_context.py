@@ -5,6 +5,7 @@ import pytest
 import quasir as qr
 from quasir import recipes
 from quasir.recipes import context
+from quasir.recipes import installed as installed_
 from quasir.recipes.building import build
 
 WITH = {
@@ -50,7 +51,7 @@ def test_without_a_context_nothing_is_loaded(tmp_path):
 
 def test_a_context_without_a_place_is_refused():
     plain = {"base": {"poisson": 11}, "proposal": {"poisson": 10}}
-    with pytest.raises(qr.RecipeError, match="no text of the recipe has"):
+    with pytest.raises(qr.RecipeError, match="the recipe has no field"):
         recipes.from_dict(plain, "x")
 
 
@@ -62,14 +63,14 @@ def test_a_context_that_says_nothing_or_repeats_the_field_is_refused(wrong):
 
 def test_another_field_is_refused_but_other_braces_are_text():
     base = {"model": "m", "prompt": "{context} and {question}"}
-    with pytest.raises(qr.RecipeError, match=r"has the field \{question\}"):
+    with pytest.raises(qr.RecipeError, match=r"has the fields \{context\}, \{question\}"):
         recipes.from_dict({"base": base}, "x")
     base = {"model": "m", "prompt": '{"a": 1} {context}'}
     assert recipes.from_dict({"base": base}, "x").base.prompt == '{"a": 1} x'
 
 
 def near(monkeypatch, installed):
-    monkeypatch.setattr(context, "is_installed", lambda package: installed)
+    monkeypatch.setattr(installed_, "is_installed", lambda package: installed)
     similar = {"text": "a", "above": 0.9, "model": "quasir/sentences", "instead": {"better": 0.7}}
     recipe = recipes.from_dict({"base": "m", "features": {"same": {"similarity": similar}}})
     return recipe.features["same"].similarity

@@ -16,6 +16,8 @@ __all__ = ["ENOUGH_ABOVE", "largest_accepting", "smallest_meeting", "what_it_tak
 
 ENOUGH_ABOVE = 10
 """A level is within reach of the draws if at least this many ratios are at or above it."""
+AT_ONCE = 32
+"""Levels between two ratios that are tried at once."""
 
 
 def largest_accepting(ratios: Ratios, rate: float) -> float | None:
@@ -73,12 +75,17 @@ def smallest_meeting(
     if first < 0 or not ratios.exact_between:
         return high
     low = ratios.level(first)
-    for _ in range(200):
-        middle_beta = (low + high) / 2
-        if not low < middle_beta < high:
-            break
-        low, high = (low, middle_beta) if meets(middle_beta) else (middle_beta, high)
-    return high
+    while True:
+        # Many levels at once cost little more than one.
+        between = np.linspace(low, high, AT_ONCE + 2)[1:-1]
+        between = between[(between > low) & (between < high)]
+        if not len(between):
+            return high
+        met = np.append(np.flatnonzero(estimated(between) <= wanted), len(between))[0]
+        if met > 0:
+            low = float(between[met - 1])
+        if met < len(between):
+            high = float(between[met])
 
 
 def what_it_takes(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:

@@ -6,16 +6,28 @@ import json as jsonlib
 import sys
 from contextlib import redirect_stdout
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from quasir.cli.bar import Bars, say
 from quasir.cli.numbers import finite
-from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
+from quasir.cli.options import AllowCode, Column, Contexts, Draws, Json, Out, RecipeName, Seed
 from quasir.engines import Engine, Ray
 from quasir.errors import InputError
-from quasir.runs.pipeline import begin, draw_all, folder_of, local_engine, read_recipe
+from quasir.runs.begun import BegunRun
+from quasir.runs.contexts.begun import BegunContexts
+from quasir.runs.contexts.given import contexts_of
+from quasir.runs.contexts.pipeline import draw_contexts
+from quasir.runs.opening import is_context_run
+from quasir.runs.pipeline import (
+    begin,
+    begin_contexts,
+    draw_all,
+    folder_of,
+    local_engine,
+    read_recipe,
+)
 from quasir.store import MANIFEST, locked
 
 __all__ = ["draw"]
@@ -59,6 +71,8 @@ def draw(
             help="Write the shards to this address, such as s3://bucket/run, not into the run."
         ),
     ] = None,
+    contexts: Contexts = None,
+    column: Column = None,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
@@ -73,23 +87,26 @@ def draw(
     folder = folder_of(recipe, out)
     if engine is EngineName.local and (address is not None or gpus_per_worker):
         raise InputError("--address and --gpus-per-worker need --engine ray.")
-    read_recipe(recipe, draws=draws, seed=seed)  # a wrong recipe leaves no folder behind
+    read, _ = read_recipe(recipe, draws=draws, seed=seed)  # a wrong one leaves no folder behind
+    given = contexts_of(read, folder, contexts, column)
+    over = given is not None or is_context_run(folder)
+    settings: dict[str, Any] = {"draws": draws, "seed": seed, "allow_code": allow_code}
+    settings |= {"shards_at": shards_at, "reporter": Bars()}
     with locked(folder):
-        begun = begin(
-            recipe,
-            folder,
-            draws=draws,
-            seed=seed,
-            allow_code=allow_code,
-            shards_at=shards_at,
-            reporter=Bars(),
-        )
+        begun: BegunRun | BegunContexts
+        if over:
+            begun = begin_contexts(recipe, given, folder, **settings)
+        else:
+            begun = begin(recipe, folder, **settings)
         if engine is EngineName.ray:
             made: Engine = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
         else:
             made = local_engine(begun, workers, Bars())
         with redirect_stdout(sys.stderr):  # Ray prints there that a machine was lost
-            drawn = draw_all(begun, repair, made, Bars())
+            if isinstance(begun, BegunContexts):
+                drawn = draw_contexts(begun, repair, made, Bars())
+            else:
+                drawn = draw_all(begun, repair, made, Bars())
         content = jsonlib.loads((folder / MANIFEST).read_text())["content"]
     if json:
         counts = {"drawn": drawn, "draws": len(begun.store)}

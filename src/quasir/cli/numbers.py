@@ -43,6 +43,8 @@ def seed_in_range(value: int | None) -> int | None:
 
 def nameable(value: Name) -> Name:
     """Return the name of a file or folder, or refuse one that is too long for any."""
+    if value is None:  # an option that was not given
+        return value
     try:
         os.stat(value)
     except OSError as error:

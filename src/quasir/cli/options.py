@@ -13,8 +13,11 @@ __all__ = [
     "AcceptanceRate",
     "AllowCode",
     "Beta",
+    "Column",
     "Confidence",
     "Context",
+    "ContextNumber",
+    "Contexts",
     "Draws",
     "Json",
     "Kl",
@@ -48,7 +51,8 @@ Draws = Annotated[
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", help="Fills {context} in the recipe's texts, such as a question to paraphrase."
+        "--context",
+        help="Fills the one field of the recipe, {context}, such as a question to paraphrase.",
     ),
 ]
 Out = Annotated[
@@ -89,6 +93,23 @@ Confidence = Annotated[
     typer.Option(
         help="With --tvd or --kl: choose the beta at which this is promised, e.g. 0.95.",
         callback=finite,
+    ),
+]
+Contexts = Annotated[
+    Path | None,
+    typer.Option(
+        "--contexts",
+        help="A file of contexts (.jsonl, .txt, .csv, .parquet): the recipe is run for each.",
+        callback=nameable,
+    ),
+]
+Column = Annotated[
+    str | None, typer.Option("--column", help="The one field of the contexts to take.")
+]
+ContextNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--context", min=0, help="Number of a context, in a run over contexts; by default all."
     ),
 ]
 RunFolder = Annotated[

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from quasir.cli.contexts import plan_contexts, refuse_context
 from quasir.cli.numbers import above_0
 from quasir.cli.options import (
     AcceptanceRate,
     Beta,
     Confidence,
+    ContextNumber,
     Json,
     Kl,
     LogBeta,
@@ -24,6 +26,7 @@ from quasir.cli.options import (
 from quasir.cli.shared import wish_of
 from quasir.core.formatting import level_text, wrapped
 from quasir.runs.begun import check_seed
+from quasir.runs.opening import is_context_run
 from quasir.runs.pilot import SHARE, plan_run
 from quasir.runs.plan import Plan, Range
 from quasir.store import Store
@@ -60,6 +63,7 @@ def plan(
     hours: Annotated[
         float, typer.Option(help="Time limit, for the number of machines.", callback=above_0)
     ] = 24,
+    context: ContextNumber = None,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
@@ -67,23 +71,30 @@ def plan(
 
     The pilot is a run of some 10,000 draws. With --se the plan is for a standard error; without,
     for a promise, as in --tvd 0.1 --confidence 0.95. Without a wish, beta is chosen as the recipe
-    says.
+    says. Of a run over contexts, it plans for one context (--context), or for all together.
 
     Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
     """
-    store = Store.open(run)
-    check_seed(store, seed)
-    wish, _ = wish_of(
-        run,
-        confidence=confidence,
-        acceptance_rate=acceptance_rate,
-        tvd=tvd,
-        tvd_bound=tvd_bound,
-        kl=kl,
-        beta=beta,
-        log_beta=log_beta,
-    )
-    made = plan_run(store, wish, se, of, share)
+    wishes = {
+        "acceptance_rate": acceptance_rate,
+        "tvd": tvd,
+        "tvd_bound": tvd_bound,
+        "kl": kl,
+        "beta": beta,
+        "log_beta": log_beta,
+    }
+    if is_context_run(run):
+        plans = plan_contexts(run, wishes, confidence, context, se, of, share, seed)
+        if context is None:
+            print(jsonlib.dumps(plans.to_dict()) if json else plans)
+            return
+        made = plans.plans[context]
+    else:
+        refuse_context(run, context)
+        store = Store.open(run)
+        check_seed(store, seed)
+        wish, _ = wish_of(run, confidence=confidence, **wishes)
+        made = plan_run(store, wish, se, of, share)
     if json:
         content = made.to_dict() | {
             "machines": machines,

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from quasir.cli.bar import Bars
 from quasir.cli.checks_table import show_checks
-from quasir.cli.options import AllowCode, Context, Draws, Json, Out, RecipeName, Seed
-from quasir.runs import Run, pipeline
+from quasir.cli.options import (
+    AllowCode,
+    Column,
+    Context,
+    Contexts,
+    Draws,
+    Json,
+    Out,
+    RecipeName,
+    Seed,
+)
+from quasir.runs import ContextRun, Run, pipeline
 from quasir.runs.advice import command
 
 __all__ = ["run"]
@@ -16,13 +26,17 @@ def run(
     draws: Draws = None,
     out: Out = None,
     context: Context = None,
+    contexts: Contexts = None,
+    column: Column = None,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
     """Run a recipe: draws, trade-off, samples, report.
 
-    The report opens in a browser. If the run is stopped, the same command goes on from there.
+    The report opens in a browser. If the run is stopped, the same command goes on from there. With
+    --contexts, the recipe refers to fields of the contexts, as in {question}, and --draws is for
+    all of them together.
 
     Example: quasir run scientists --out runs/scientists
     """
@@ -34,9 +48,14 @@ def run(
         progress=Bars(),
         context=context,
         allow_code=allow_code,
+        contexts=contexts,
+        column=column,
     )
     if json:
         print((made.folder / "certificate.json").read_text(), end="")
+    elif isinstance(made, ContextRun):
+        print(f"{made.certificate}\n\nopen {made.report} in a browser")
+        print(f"samples: {made.folder / 'samples.jsonl'}; contexts: {made.folder / 'contexts.csv'}")
     else:
         checks = show_checks(made.outcome.sampled)
         print(f"{made.certificate}\n{checks}\n\n{_listing(made)}")

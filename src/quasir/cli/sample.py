@@ -13,12 +13,14 @@ from quasir.certificates.curve import Curve
 from quasir.certificates.tradeoff import is_large, tradeoff
 from quasir.cli.bar import Bars, say
 from quasir.cli.checks_table import show_checks
+from quasir.cli.contexts import refuse_context, sample_contexts
 from quasir.cli.numbers import MOST_DRAWS, MOST_SAMPLES
 from quasir.cli.options import (
     AcceptanceRate,
     AllowCode,
     Beta,
     Confidence,
+    ContextNumber,
     Json,
     Kl,
     LogBeta,
@@ -32,6 +34,7 @@ from quasir.cli.shared import streamed, wish_of
 from quasir.draws.draws import Draws
 from quasir.runs import sample_run, sample_stored
 from quasir.runs.begun import check_seed
+from quasir.runs.opening import is_context_run
 from quasir.runs.outcome import choose_beta
 from quasir.runs.outputs import lines_of
 from quasir.runs.pipeline import draw_more
@@ -59,6 +62,7 @@ def sample(
             help="Draws in all, at most; fails if more draws would be needed.",
         ),
     ] = None,
+    context: ContextNumber = None,
     stream: Stream = False,
     allow_code: AllowCode = False,
     json: Json = False,
@@ -68,22 +72,28 @@ def sample(
 
     Each line has text, log p_beta and features. If the store holds too few accepted draws, the
     command draws more. Without a wish, beta is chosen as the recipe says; if that wish cannot be
-    met, it is the closest beta, and a doubt says so.
+    met, it is the closest beta, and a doubt says so. Of a run over contexts, -n is for one context
+    (--context), or for all together in equal shares.
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """
+    wishes = {
+        "acceptance_rate": acceptance_rate,
+        "tvd": tvd,
+        "tvd_bound": tvd_bound,
+        "kl": kl,
+        "beta": beta,
+        "log_beta": log_beta,
+    }
+    if is_context_run(run):
+        sample_contexts(
+            run, n, wishes, confidence, context, max_draws, json=json, code=allow_code, seed=seed
+        )
+        return
+    refuse_context(run, context)
     store = Store.open(run)
     check_seed(store, seed)
-    wish, by_recipe = wish_of(
-        run,
-        confidence=confidence,
-        acceptance_rate=acceptance_rate,
-        tvd=tvd,
-        tvd_bound=tvd_bound,
-        kl=kl,
-        beta=beta,
-        log_beta=log_beta,
-    )
+    wish, by_recipe = wish_of(run, confidence=confidence, **wishes)
 
     def choose(curve: Curve) -> tuple[Certificate, str | None]:
         # Like `quasir run`: the closest beta, if the recipe's wish cannot be met.

@@ -14,13 +14,22 @@ from quasir.estimation.quantities import QUANTITIES
 from quasir.runs.integrity import read_checked
 from quasir.store import Store
 
-__all__ = ["check_wish", "streamed", "wish_of"]
+__all__ = ["check_wish", "given_wish", "streamed", "wish_of"]
 
 
 def wish_of(
     run: Path, confidence: float | None = None, **wishes: float | None
 ) -> tuple[dict[str, float], bool]:
     """Return the wish that was given, or the recipe's, and whether it is the recipe's."""
+    if given := given_wish(confidence, **wishes):
+        return given, False
+    if not (run / "recipe.yaml").exists():
+        raise InputError(f"{run} has no recipe to choose beta by: give one of {', '.join(wishes)}.")
+    return read_checked(run, Store.open(run)).choose.wish, True
+
+
+def given_wish(confidence: float | None = None, **wishes: float | None) -> dict[str, float]:
+    """Return the wish that was given, checked; empty if there is none."""
     given = {name: wish for name, wish in wishes.items() if wish is not None}
     if len(given) > 1:
         raise InputError(f"give one wish, not {' and '.join(given)}.")
@@ -32,11 +41,7 @@ def wish_of(
         if not set(given) & set(BOUNDS):
             raise InputError("--confidence goes with a wish that can be promised: --tvd or --kl.")
         given["confidence"] = confidence
-    if given:
-        return given, False
-    if not (run / "recipe.yaml").exists():
-        raise InputError(f"{run} has no recipe to choose beta by: give one of {', '.join(wishes)}.")
-    return read_checked(run, Store.open(run)).choose.wish, True
+    return given
 
 
 def check_wish(name: str, wish: float) -> None:

@@ -7,25 +7,42 @@ import math
 
 from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
-from quasir.cli.options import Json, RunFolder, Seed, Stream
+from quasir.cli.contexts import one_of, refuse_context, show_contexts
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream
 from quasir.cli.shared import streamed
 from quasir.errors import StoreError
 from quasir.runs.begun import check_seed
+from quasir.runs.opening import is_context_run
 from quasir.runs.outputs import write_figure, write_tradeoff
 from quasir.store import Store
 
 __all__ = ["tradeoff"]
 
 
-def tradeoff(run: RunFolder, stream: Stream = False, json: Json = False, seed: Seed = None) -> None:
+def tradeoff(
+    run: RunFolder,
+    context: ContextNumber = None,
+    stream: Stream = False,
+    json: Json = False,
+    seed: Seed = None,
+) -> None:
     """Print the trade-off of a run.
 
     Uses the stored draws; no model is loaded. Writes tradeoff.csv and figures/tradeoff.png into the
     run and, where the draws are streamed, a summary beside each shard. A run that cannot be written
-    is shown all the same.
+    is shown all the same. Of a run over contexts, it prints the trade-off of one context, or what
+    holds over all of them, and writes nothing.
 
     Example: quasir tradeoff runs/scientists
     """
+    if is_context_run(run):
+        if context is None:
+            show_contexts(run, json, seed)
+        else:
+            curve = one_of(run, context, seed).curve
+            print(jsonlib.dumps(as_json(curve)) if json else curve)
+        return
+    refuse_context(run, context)
     store = Store.open(run)
     check_seed(store, seed)
     curve = streamed(store, stream)

@@ -15,15 +15,19 @@ from rich.text import Text
 from quasir import recipes
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
+from quasir.cli.contexts import refuse_context
 from quasir.cli.numbers import finite
-from quasir.cli.options import Json, RunFolder, Seed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed
+from quasir.cli.watch_contexts import ContextsGlance, ContextsWatcher, check_until
 from quasir.errors import InputError
 from quasir.runs.advice import command
 from quasir.runs.begun import check_seed
+from quasir.runs.opening import is_context_run
 from quasir.runs.until import Precision, Promised
 from quasir.runs.until import until as parse_until
 from quasir.runs.watcher import Glance, Watcher
 from quasir.store import Store
+from quasir.store.context_store import ContextStore
 from quasir.store.control import ask_to_stop, holder_ended
 
 __all__ = ["as_text", "reached", "watch"]
@@ -39,6 +43,7 @@ def watch(
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
     ] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
+    context: ContextNumber = None,
     json: Json = False,
     seed: Seed = None,
 ) -> None:
@@ -47,16 +52,23 @@ def watch(
     This command only reads; another process draws. With --until it asks that process to stop when
     a distance is promised at the recipe's beta (tvd<=0.1, kl<=0.05), or when an estimate there is
     precise enough (tvd_se=0.005, moment:female_se=0.01, ess=1000); if there are several wishes, all
-    must be met. A promise is right however often you look. With --json, it prints a line for each
-    look.
+    must be met. A promise is right however often you look. Of a run over contexts it shows one
+    (--context) or all; tvd<=0.1 is then the mean TVD. With --json, it prints a line for each look.
 
     Example: quasir watch runs/scientists --until "tvd<=0.12"
     """
-    check_seed(Store.open(run), seed)
+    over = is_context_run(run)
+    if not over:
+        refuse_context(run, context)
+    check_seed((ContextStore if over else Store).open(run), seed)
     wishes = [parse_until(text) for text in until or []]
     if wishes and not (run / "recipe.yaml").exists():
         raise InputError(f"{run} has no recipe to choose beta by, so --until has nothing to judge.")
-    watcher, console = Watcher(run), Console()
+    watcher: Watcher | ContextsWatcher = Watcher(run)
+    if over:
+        check_until(wishes, context)
+        watcher = ContextsWatcher(run, context, bool(wishes))
+    console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not json else None
     shown = -1
     try:
@@ -85,6 +97,14 @@ def watch(
 
 def reached(glance: Glance, wishes: list[Precision | Promised]) -> str | None:
     """Return in words what is reached if all wishes are met, else None."""
+    if isinstance(glance, ContextsGlance) and glance.whole is not None and wishes:
+        promise = glance.whole.promise
+        if promise is None or not all(promise.tvd <= (wish.most or 0.0) for wish in wishes):
+            return None
+        return (
+            f"a mean TVD of at most {promise.tvd:.3g} over {promise.contexts:,} contexts is "
+            f"promised (confidence {promise.confidence:g}), from {glance.draws:,} draws"
+        )
     certificate = glance.certificate
     # The wishes are about the beta that the recipe chooses, not about the closest one.
     if certificate is None or glance.curve is None or not wishes or glance.short is not None:
@@ -124,6 +144,11 @@ def as_text(glance: Glance) -> str:
     if glance.seconds_left is not None and not glance.complete:
         line += f", {clock(glance.seconds_left)} left"
     parts = [line]
+    if isinstance(glance, ContextsGlance):
+        parts.append(
+            f"round {glance.rounds}; {glance.begun:,} of {glance.contexts:,} contexts have draws"
+        )
+        parts += [] if glance.whole is None else [str(glance.whole)]
     if glance.curve is not None:
         parts.append(curve_text(glance.curve, rows=5))
     if glance.certificate is not None:

@@ -17,6 +17,7 @@ OPTIONAL: Mapping[str, Any] = {
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
     "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`
+    "sample_together": None,  # callable(proposals, requests): their draws in one batch, or None
     "log_most_base_ratio": None,  # callable(base, target): log M, a(x) <= M q(x) where P(x) > 0
     "reaches": None,  # callable(target): bool, whether q(x) > 0 wherever P(x) > 0
     # A target

@@ -14,6 +14,7 @@ No other module makes a seed or a generator.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -29,6 +30,7 @@ __all__ = [
     "VERSION",
     "DrawStreams",
     "Purpose",
+    "context_seed",
     "derived_seed",
     "log_uniforms",
     "root_seed",
@@ -89,6 +91,8 @@ class Purpose(IntEnum):
     """Draws of the base that show whether the proposal reaches all of the target."""
     GUIDE = 2**31 + 14
     """Draws that a guide's factors are fitted on; the index is the round."""
+    CONTEXT = 2**31 + 15
+    """A context: its place, and the hash of its text."""
 
 
 def root_seed(seed: Seed) -> int:
@@ -140,6 +144,24 @@ def derived_seed(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> 
     True
     """
     state = _sequence(seed, purpose, index, part).generate_state(4, np.uint32)
+    return int.from_bytes(state.astype("<u4").tobytes(), "little")
+
+
+def context_seed(seed: int, place: int, text: str) -> int:
+    """Return the seed of a context: it depends on the run's seed, its place and its text only.
+
+    Examples
+    --------
+    >>> context_seed(0, 1, "a") == context_seed(0, 1, "a") != context_seed(0, 2, "a")
+    True
+    """
+    if not 0 <= place < WORD:
+        raise InputError(f"a context has the place {place}, but places go from 0 to 2**32 - 1.")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    # The whole hash is in the key: no other stream has this purpose, or a key of this length.
+    words = np.frombuffer(digest, "<u4").tolist()
+    key = (int(Purpose.CONTEXT), place, *words)
+    state = np.random.SeedSequence(seed, spawn_key=key).generate_state(4, np.uint32)
     return int.from_bytes(state.astype("<u4").tobytes(), "little")
 
 

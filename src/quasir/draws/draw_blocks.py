@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quasir.core.items import concatenate, take
 from quasir.core.optional import offered
+from quasir.core.requests import Part
 from quasir.core.scores import (
     check_log_scores,
     check_rescored,
@@ -25,7 +26,7 @@ from quasir.draws.draws import Draws, joined
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = ["AT_ONCE", "draw_blocks", "draw_pieces"]
+__all__ = ["AT_ONCE", "cut_doubts", "draw_blocks", "draw_pieces", "draw_rows", "scored"]
 
 AT_ONCE = 64
 """Most blocks to propose before they are scored: enough to hide the cost of a call."""
@@ -81,7 +82,70 @@ def draw_blocks(
     items = concatenate([part.items for part in parts])
     log_each = np.concatenate([part.log_each for part in parts], axis=1)
     known = joined([part.log_base for part in parts])
-    checked = np.arange(min(CHECKED, len(items)) if first == 0 else 0)
+    log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
+    return _drawn(
+        target,
+        proposal,
+        _Proposed(items, log_each, known),
+        log_u=log_u[: len(items)],
+        seed=streams.seed,
+        check=first == 0,
+        batch_size=batch_size,
+    )
+
+
+def draw_rows(
+    target: Target,
+    proposal: Proposal,
+    streams: DrawStreams,
+    block: int,
+    start: int,
+    stop: int,
+    check: bool = False,
+) -> Draws:
+    """Return the draws of a block from row `start` on, before row `stop`.
+
+    With `check`, the first of them are scored again: log_prob must give what they were drawn with.
+    """
+    base = target.base if isinstance(target, Product) else None
+    items, log_each, log_base = _propose(proposal, stop, streams.propose(block), base)
+    part = _Proposed(
+        take(items, np.arange(start, stop)),
+        log_each[:, start:],
+        None if log_base is None else log_base[start:],
+    )
+    log_u = streams.log_u(block)[start:stop]
+    return _drawn(target, proposal, part, log_u=log_u, seed=streams.seed, check=check)
+
+
+def scored(
+    target: Target, proposal: Proposal, part: Part, *, log_u: Array, seed: int, check: bool = False
+) -> Draws:
+    """Score items that were drawn together with those of other proposals."""
+    proposed = _Proposed(part.items, part.log_q[None], part.log_base)
+    return _drawn(target, proposal, proposed, log_u=log_u, seed=seed, check=check)
+
+
+def cut_doubts(target: Target, proposal: Proposal) -> tuple[str, ...]:
+    """Return the doubt on a proposal that may not reach all of the target, or nothing."""
+    base = target.base if isinstance(target, Product) else None
+    truncated = offered(proposal, "truncates") and proposal is not base
+    return (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
+
+
+def _drawn(
+    target: Target,
+    proposal: Proposal,
+    part: _Proposed,
+    *,
+    log_u: Array,
+    seed: int,
+    check: bool,
+    batch_size: int | None = None,
+) -> Draws:
+    """Score proposed items."""
+    items, log_each, known = part
+    checked = np.arange(min(CHECKED, len(items)) if check else 0)
     if isinstance(proposal, Mixture):
         # A pass for log q of an item that the target forbids would be for nothing.
         costly = any(offered(part, "tokenizer") is not None for part in proposal.components)
@@ -90,16 +154,13 @@ def draw_blocks(
     log_q = proposal.mixed(log_each) if isinstance(proposal, Mixture) else log_each[0]
     if len(checked):
         check_rescored(proposal, take(items, checked), log_q[checked])
-    log_u = np.concatenate([streams.log_u(block) for block in range(first, last)])
-    truncated = offered(proposal, "truncates") and proposal is not base
-    truncated = truncated and not reaches_all(target, proposal)
     return Draws(
         log_p=log_p,
         log_q=log_q,
-        log_u=log_u[: len(log_q)],
+        log_u=log_u,
         items=items,
-        seed=streams.seed,
-        doubts=(CUT_SUPPORT,) if truncated else (),
+        seed=seed,
+        doubts=cut_doubts(target, proposal),
         **scores,
     )
 

@@ -60,8 +60,10 @@ def _support_of(target: Target) -> Items | None:
     return offered(target.base if isinstance(target, Product) else target, "support")
 
 
-def check_by_base(target: Target, proposal: Proposal, seed: int) -> BaseCheck | None:
-    """Draw from the base and score by the proposal; None where there is no base to draw from.
+def check_by_base(
+    target: Target, proposal: Proposal, seed: int, n: int = BASE_DRAWS
+) -> BaseCheck | None:
+    """Draw n times from the base and score by the proposal; None if there is no base to draw from.
 
     It is not needed where the base is a part of the proposal, which then reaches all of it.
     """
@@ -71,13 +73,13 @@ def check_by_base(target: Target, proposal: Proposal, seed: int) -> BaseCheck | 
         return None
     if not callable(getattr(target.base, "sample", None)):
         return None
-    items, log_base = propose(target.base, BASE_DRAWS, stream(seed, Purpose.SUPPORT))
+    items, log_base = propose(target.base, n, stream(seed, Purpose.SUPPORT))
     log_p = target.scores(items, log_base=log_base).log_p
     possible = np.flatnonzero(log_p > -np.inf)
     if not len(possible):
-        return BaseCheck(BASE_DRAWS, (), ())
+        return BaseCheck(n, (), ())
     part = take(items, possible)
     log_q = check_log_scores(proposal.log_prob(part), part, name_of(proposal), "log q")
     log_p = log_p[possible]
     log_weight = log_p - log_base[possible]
-    return BaseCheck(BASE_DRAWS, tuple((log_p - log_q).tolist()), tuple(log_weight.tolist()))
+    return BaseCheck(n, tuple((log_p - log_q).tolist()), tuple(log_weight.tolist()))

@@ -16,6 +16,8 @@ from quasir.errors import InputError
 __all__ = ["SentenceModel", "is_installed"]
 
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
+_LOADED: dict[str, Any] = {}
+"""The models that are loaded, by name: features that compare with other texts share them."""
 MARK = "modules.json"
 """The file that every folder of a sentence-transformers model has."""
 
@@ -43,7 +45,6 @@ class SentenceModel:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._loaded: Any = None
 
     @property
     def folder(self) -> Path | None:
@@ -75,10 +76,10 @@ class SentenceModel:
         A text of white space alone has the embedding 0: a tokenizer without special tokens gives
         it no token, and a network needs one.
         """
-        if self._loaded is None:
-            self._loaded = self._load()
+        if self.name not in _LOADED:
+            _LOADED[self.name] = self._load()
         written = [text for text in texts if text.strip()] or ["."]
-        rows = self._loaded.encode(written, convert_to_numpy=True, show_progress_bar=False)
+        rows = _LOADED[self.name].encode(written, convert_to_numpy=True, show_progress_bar=False)
         found = np.zeros((len(texts), rows.shape[1]))
         at = [i for i, text in enumerate(texts) if text.strip()]
         found[at] = rows[: len(at)]

@@ -43,12 +43,21 @@ class Built:
     models: list[dict[str, str | None]]
 
 
-def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
-    """Load the models and make the features of a recipe in `folder`."""
+def build(
+    recipe: Recipe,
+    folder: Path,
+    allow_code: bool = False,
+    loaded: dict[Any, Any] | None = None,
+) -> Built:
+    """Load the models and make the features of a recipe in `folder`.
+
+    `loaded` keeps what is loaded, for another recipe with the same models.
+    """
     check_filled(recipe)
+    loaded = {} if loaded is None else loaded
     recipe = located(recipe, folder)
-    named = features_of(recipe, folder, allow_code)
-    sources = Sources(recipe, named, folder)
+    named = features_of(recipe, folder, allow_code, loaded)
+    sources = Sources(recipe, named, folder, loaded)
     base, proposal = sources.base, sources.make(recipe.proposal)
     for name, feature in named.items():
         if isinstance(feature, LanguageFeature):
@@ -58,14 +67,18 @@ def build(recipe: Recipe, folder: Path, allow_code: bool = False) -> Built:
 
 
 def features_of(
-    recipe: Recipe, folder: Path, allow_code: bool | None = False
+    recipe: Recipe,
+    folder: Path,
+    allow_code: bool | None = False,
+    loaded: dict[Any, Any] | None = None,
 ) -> dict[str, Feature]:
-    """Return the features by name.
+    """Return the features by name; those in `loaded` are not made again.
 
     For features in the user's own Python, `allow_code` True runs the code, False raises, and None
     omits the feature.
     """
-    made = {}
+    made: dict[str, Feature] = {}
+    kept = {} if loaded is None else loaded
     for name, spec in recipe.features.items():
         if spec.python is not None and allow_code is None:
             continue
@@ -74,7 +87,10 @@ def features_of(
                 f"feature {shown(name)} is the function {escaped(spec.python)}, and this "
                 "recipe may not run code: read that file, and give --allow-code if you trust it."
             )
-        made[name] = _feature(name, spec, folder)
+        key = ("feature", name, spec.model_dump_json())
+        if key not in kept:
+            kept[key] = _feature(name, spec, folder)
+        made[name] = kept[key]
     return made
 
 

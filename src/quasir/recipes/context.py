@@ -1,118 +1,59 @@
-"""The context of a recipe: ``{context}`` in its texts, filled before the run begins.
+"""A recipe for one context: ``{context}`` in its texts is filled before the run begins.
 
 A conditional target, such as the paraphrases of a sentence (section 3.3), has one recipe for all
-contexts. The texts of prompts, sources, round trips and similarities may have the field.
+contexts. `fields` says where a field may stand.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from quasir.core.formatting import shown
 from quasir.errors import RecipeError
-from quasir.features.sentence_models import is_installed
-from quasir.recipes.schema import FeatureSpec, Recipe, Source
+from quasir.recipes.contexts import Context
+from quasir.recipes.fields import fields_of, fill
+from quasir.recipes.schema import Recipe
 
-__all__ = ["check_filled", "filled", "with_installed"]
+__all__ = ["check_filled", "filled"]
 
-FIELD = "{context}"
-OTHER = re.compile(r"\{[A-Za-z_]\w*\}")
-"""What looks like a field; braces that hold anything else are text."""
+NAME = "context"
 
 
 def filled(recipe: Recipe, context: str) -> Recipe:
-    """Return a recipe with its context filled in.
+    """Return a recipe with its one field filled in.
 
     Raises
     ------
     RecipeError
-        If no text has the field, if a text has another one, or if the context is empty or has the
-        field itself.
+        If the recipe has no field or several, or if the context is empty or has the field itself.
+
+    Examples
+    --------
+    >>> from quasir import recipes
+    >>> recipe = recipes.parse("base: {model: m, prompt: 'Q: {context}'}", "r.yaml")
+    >>> filled(recipe, "Why?").base.prompt
+    'Q: Why?'
     """
-    if not context.strip() or FIELD in context:
+    if not context.strip() or f"{{{NAME}}}" in context:
         raise RecipeError(
-            f"the context is {shown(context)}: it must be a text, and cannot have {FIELD} in it."
+            f"the context is {shown(context)}: it must be a text, and cannot have {{{NAME}}} in it."
         )
-    texts = _texts(recipe)
-    if not any(FIELD in text for text in texts):
+    names = fields_of(recipe)
+    if not names:
         raise RecipeError(
-            f"a context is given, but no text of the recipe has {FIELD} to put it in: leave "
-            "--context out, or write the field into a prompt, a source or a similarity."
+            f"a context is given, but the recipe has no field {{{NAME}}} to put it in: leave "
+            "--context out, or write the field into a prompt, a source or a feature."
         )
-    for text in texts:
-        others = [field for field in OTHER.findall(text) if field != FIELD]
-        if others:
-            raise RecipeError(
-                f"{shown(text)} has the field {others[0]}, but a recipe has only {FIELD}."
-            )
-    return _mapped(recipe, lambda text: text.replace(FIELD, context))
+    if len(names) > 1:
+        raise RecipeError(
+            f"the recipe has the fields {', '.join(f'{{{name}}}' for name in names)}, and one "
+            "context is a text for one field: give a file with all of them by --contexts."
+        )
+    return fill(recipe, Context(0, {names[0]: context}, "--context"))
 
 
 def check_filled(recipe: Recipe) -> None:
     """Refuse a recipe that needs a context and has none: it would draw for the field's name."""
-    for text in _texts(recipe):
-        if FIELD in text:
-            raise RecipeError(
-                f"the recipe needs a context, since a text of it is {shown(text)}: give one with "
-                '`quasir run RECIPE --context "TEXT"`.'
-            )
-
-
-def with_installed(recipe: Recipe) -> Recipe:
-    """Return a recipe whose similarities name one model: the package under `instead`, if there."""
-
-    def chosen(spec: FeatureSpec) -> FeatureSpec:
-        near = spec.similarity
-        if near is None or near.instead is None:
-            return spec
-        (package, above), *_ = near.instead.items()
-        kept = {"model": package, "above": above} if is_installed(package) else {}
-        near = near.model_copy(update={**kept, "instead": None})
-        return spec.model_copy(update={"similarity": near})
-
-    named = {name: chosen(spec) for name, spec in recipe.features.items()}
-    return recipe.model_copy(update={"features": named})
-
-
-def _texts(recipe: Recipe) -> list[str]:
-    """Return the texts that may have the field."""
-    found: list[str] = []
-
-    def note(text: str) -> str:
-        found.append(text)
-        return text
-
-    _mapped(recipe, note)
-    return found
-
-
-def _mapped(recipe: Recipe, change: Callable[[str], str]) -> Recipe:
-    """Return a recipe with each of these texts changed."""
-
-    def within(source: Source) -> Source:
-        update: dict[str, object] = {
-            name: change(text)
-            for name in ("prompt", "source")
-            if (text := getattr(source, name)) is not None
-        }
-        if source.round_trip is not None:
-            text = change(source.round_trip.text)
-            update["round_trip"] = source.round_trip.model_copy(update={"text": text})
-        if source.mixture is not None:
-            update["mixture"] = [within(part) for part in source.mixture]
-        return source.model_copy(update=update)
-
-    def of(spec: FeatureSpec) -> FeatureSpec:
-        if spec.similarity is None:
-            return spec
-        near = spec.similarity.model_copy(update={"text": change(spec.similarity.text)})
-        return spec.model_copy(update={"similarity": near})
-
-    return recipe.model_copy(
-        update={
-            "base": within(recipe.base),
-            "proposal": within(recipe.proposal),
-            "features": {name: of(spec) for name, spec in recipe.features.items()},
-        }
-    )
+    if NAME in fields_of(recipe):
+        raise RecipeError(
+            f"the recipe needs a context, since {{{NAME}}} stands in it: give one with "
+            '`quasir run RECIPE --context "TEXT"`, or a file of them with --contexts.'
+        )

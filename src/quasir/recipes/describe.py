@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quasir.recipes.guide_schema import GuideSpec
-from quasir.recipes.schema import Choice, Recipe
+from quasir.recipes.schema import Choice, Recipe, Source
 
 __all__ = ["asked"]
 
@@ -16,6 +16,7 @@ def asked(recipe: Recipe) -> list[str]:
     base = recipe.base
     name = base.model or (f"Poisson({base.poisson:g})" if base.poisson else "a table of items")
     prompt = f" after the prompt {base.prompt!r}" if base.prompt else ""
+    prompt = f" in the chat {_chat(base)}" if base.chat else prompt
     limit = f", texts of at most {recipe.max_tokens} tokens" if base.model else ""
     said.append(f"The base is {name}{prompt}{limit}.")
     for feature, wish in recipe.want.items():
@@ -34,6 +35,11 @@ def asked(recipe: Recipe) -> list[str]:
     said.append(f"Proposals come from {_proposal(recipe)}.")
     said.append(f"Beta is chosen for {_choice(recipe.choose)}.")
     return said
+
+
+def _chat(source: Source) -> str:
+    """Return the messages of a chat in one line."""
+    return " / ".join(f"{part.role}: {part.content}" for part in source.chat or [])
 
 
 def _proposal(recipe: Recipe) -> str:
@@ -58,6 +64,7 @@ def _proposal(recipe: Recipe) -> str:
         details = [
             *([f"the adapter {source.adapter}"] if source.adapter else []),
             *([f"the prompt {source.prompt!r}"] if source.prompt else []),
+            *([f"the chat {_chat(source)}"] if source.chat else []),
             *([f"the source {source.source!r}"] if source.source else []),
             *([f"temperature {source.temperature:g}"] if source.temperature != 1 else []),
             *([f"top-k {source.top_k}"] if source.top_k else []),

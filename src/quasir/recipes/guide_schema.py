@@ -10,6 +10,7 @@ from quasir.errors import InputError
 from quasir.guides import Language, choice, grammar, json_schema, regex
 from quasir.recipes.numbers import Flag, Positive
 from quasir.recipes.parts import Name, Part, check_beside
+from quasir.recipes.placeholders import without_fields
 
 __all__ = ["GuideSpec", "LanguageSpec"]
 
@@ -34,10 +35,16 @@ class LanguageSpec(Part):
                 f"give one of {', '.join(KINDS)}"
             )
         try:
-            self.made("language")
+            self._tried().made("language")
         except InputError as error:
             raise ValueError(str(error).removesuffix(".")) from error
         return self
+
+    def _tried(self) -> LanguageSpec:
+        """Return the language without fields of a context, whose values are not known yet."""
+        if self.regex is None:
+            return self
+        return self.model_copy(update={"regex": without_fields(self.regex)})
 
     def made(self, name: str) -> Language:
         """Return the language, with the name of its feature."""

@@ -10,7 +10,15 @@ from pydantic import BaseModel, ValidationError
 from quasir.core.formatting import escaped, shown
 from quasir.errors import RecipeError
 from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
-from quasir.recipes.schema import Choice, FeatureSpec, Recipe, RoundTripSpec, SimilaritySpec, Source
+from quasir.recipes.schema import (
+    Choice,
+    FeatureSpec,
+    MessageSpec,
+    Recipe,
+    RoundTripSpec,
+    Source,
+)
+from quasir.recipes.similarity_schema import SimilaritySpec
 from quasir.recipes.yaml_scalars import Place
 from quasir.recipes.yaml_tree import Node
 
@@ -23,6 +31,7 @@ INSIDE: dict[str, type[BaseModel]] = {
     "base": Source,
     "proposal": Source,
     "mixture": Source,
+    "chat": MessageSpec,
     "round_trip": RoundTripSpec,
     "similarity": SimilaritySpec,
     "language": LanguageSpec,

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from quasir.core.formatting import escaped, shown
 from quasir.errors import RecipeError
 from quasir.recipes.checks import check
-from quasir.recipes.context import filled, with_installed
+from quasir.recipes.context import filled
 from quasir.recipes.earlier import is_earlier, migrated
+from quasir.recipes.installed import with_installed
 from quasir.recipes.messages import in_words
 from quasir.recipes.schema import Recipe
 from quasir.recipes.yaml_tree import LARGEST_TEXT, read_tree

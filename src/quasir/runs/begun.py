@@ -23,7 +23,14 @@ from quasir.store import Store
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
 from quasir.targets.product import Product
 
-__all__ = ["TEXT_BLOCKS_A_SHARD", "BegunRun", "check_seed", "keep_code", "refuse_changes"]
+__all__ = [
+    "TEXT_BLOCKS_A_SHARD",
+    "BegunRun",
+    "check_seed",
+    "keep_code",
+    "refuse_changes",
+    "refuse_others",
+]
 
 TEXT_BLOCKS_A_SHARD = 4
 """4,096 texts: a quarter of a minute for a small model on two cores."""
@@ -89,9 +96,9 @@ class BegunRun:
         code = {name: hash_of(path) for name, path in files.items()}
         if store is not None:
             if shards_at is not None:
-                _refuse_others("shards_at", store.manifest.shards_at, shards_at, folder)
-            _refuse_others("code", store.manifest.code, code, folder)
-            _refuse_others("models", store.manifest.models, built.models, folder)
+                refuse_others("shards_at", store.manifest.shards_at, shards_at, folder)
+            refuse_others("code", store.manifest.code, code, folder)
+            refuse_others("models", store.manifest.models, built.models, folder)
             resolved, target = resolve(recipe, built)
             return cls(
                 folder=folder,
@@ -195,7 +202,8 @@ def check_seed(store: Store, seed: int | None) -> None:
         )
 
 
-def _refuse_others(what: str, was: Any, now: Any, folder: Path) -> None:
+def refuse_others(what: str, was: Any, now: Any, folder: Path) -> None:
+    """Refuse to resume a run where something that it depends on has changed."""
     if was != now:
         raise StoreError(
             f"{folder} was begun with other {what}: {was}, now {now}. The draws would come from "

@@ -18,7 +18,7 @@ from quasir.runs.outcome import Outcome, conclude
 from quasir.samplers.results import Samples
 from quasir.store import Store
 
-__all__ = ["Run", "open_run"]
+__all__ = ["Run"]
 
 
 class Run:
@@ -101,26 +101,3 @@ class Run:
 
     def _repr_html_(self) -> str:
         return self.certificate._repr_html_() + self.curve._repr_html_()
-
-
-def open_run(folder: str | Path) -> Run:
-    """Open an existing run; no model is loaded, and nothing is written.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no run.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import quasir as qr
-    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
-    ...     print(len(qr.open_run(f"{folder}/letters").samples))
-    10
-    """
-    run = Run(Path(folder))
-    _ = run.store
-    return run

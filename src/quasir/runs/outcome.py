@@ -12,11 +12,12 @@ from quasir.certificates.wished import Wished, wished_of
 from quasir.draws.draws import Draws
 from quasir.errors import UnreachableError
 from quasir.recipes import Recipe
+from quasir.recipes.fields import prompt_fields
 from quasir.runs.advice import command
 from quasir.runs.sampling import Sampled, sample_run
 from quasir.samplers.results import Samples
 
-__all__ = ["Outcome", "choose_beta", "conclude"]
+__all__ = ["Outcome", "choose_beta", "conclude", "unfilled"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,6 +69,7 @@ def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: str | Path) -> 
     certificate, why = choose_beta(curve, recipe.choose.wish)
     sampled = sample_run(draws, certificate, recipe.samples)
     shortfalls = [] if why is None else [why]
+    shortfalls += unfilled(recipe)
     found = len(sampled.samples)
     if found < recipe.samples:
         shortfalls.append(
@@ -85,6 +87,15 @@ def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: str | Path) -> 
         shortfalls=tuple(shortfalls),
         wished=wished,
     )
+
+
+def unfilled(recipe: Recipe) -> list[str]:
+    """Return the doubts on prompts that look as if they had fields, in a run without contexts."""
+    return [
+        f"A prompt holds {{{name}}}, and this run has no contexts: the model read it as text. If a "
+        "field was meant, begin a run with --contexts."
+        for name in prompt_fields(recipe)
+    ]
 
 
 def choose_beta(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | None]:

@@ -34,6 +34,7 @@ def plan_run(
     se: float | None = None,
     of: str | None = None,
     share: float = SHARE,
+    pilot: Draws | None = None,
 ) -> Plan:
     """Plan a run from the draws that a store holds: for a precision, or for a promise.
 
@@ -50,6 +51,8 @@ def plan_run(
         The estimate that should have this error; by default the one in the wish, or TVD.
     share : float
         For a promise: the acceptance rate to reach, as a share of that of the estimate.
+    pilot : Draws, optional
+        The draws to plan from, of one context of the store; by default, the store's first ones.
 
     Raises
     ------
@@ -57,13 +60,14 @@ def plan_run(
         If the pilot cannot confirm the wish at any beta; the message says what would help.
     """
     if se is None:
-        return _plan_promise(store, wish, share)
+        return _plan_promise(store, wish, share, pilot)
     if not 0 < se < math.inf:
         raise InputError(f"se is {se}, but must be a finite number above 0.")
     wish = {key: value for key, value in wish.items() if key != "confidence"}
     name = next(iter(wish))
     of = of or (name if name in WISHES else "tvd")
-    pilot = pilot_draws(store)
+    made = len(store) if pilot is None else len(pilot)
+    pilot = pilot_draws(store) if pilot is None else pilot
     certificate = tradeoff(pilot).at(**wish)
     now = certificate.estimate(of)
     if math.isnan(now.se):
@@ -78,10 +82,10 @@ def plan_run(
         )
     relative = _relative_error(pilot, certificate, of)
     wanted = Range.around(max(len(pilot) * (now.se / se) ** 2, 1.0), relative)
-    return planned(store, certificate, of, wanted, relative, se=se)
+    return planned(store, certificate, of, wanted, relative, made=made, se=se)
 
 
-def _plan_promise(store: Store, wish: dict[str, float], share: float) -> Plan:
+def _plan_promise(store: Store, wish: dict[str, float], share: float, pilot: Draws | None) -> Plan:
     """Plan the draws until a wish is promised at a share of the acceptance rate it truly costs."""
     if "confidence" not in wish:
         raise InputError(
@@ -91,7 +95,8 @@ def _plan_promise(store: Store, wish: dict[str, float], share: float) -> Plan:
     if not 0 < share < 1:
         raise InputError(f"share is {share:g}, but must lie between 0 and 1.")
     (name, wanted), confidence = next(iter(wish.items())), wish["confidence"]
-    pilot = pilot_draws(store)
+    made = len(store) if pilot is None else len(pilot)
+    pilot = pilot_draws(store) if pilot is None else pilot
     curve = tradeoff(pilot)
     curve.at(**wish)  # says so, if it cannot be promised at all
     estimated = curve.at(**{name: wanted})
@@ -110,7 +115,8 @@ def _plan_promise(store: Store, wish: dict[str, float], share: float) -> Plan:
     parts = [needed(pilot.take(rows)) for rows in np.array_split(np.arange(len(pilot)), PARTS)]
     relative = float(np.std(parts, ddof=1) / np.mean(parts) / math.sqrt(PARTS))
     relative = relative if math.isfinite(relative) else math.inf
-    return planned(store, estimated, name, Range.around(draws, relative), relative, share=share)
+    wanted_draws = Range.around(draws, relative)
+    return planned(store, estimated, name, wanted_draws, relative, made=made, share=share)
 
 
 def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from quasir import recipes
 from quasir.core.files import is_file
@@ -15,15 +15,23 @@ from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
 from quasir.recipes.context import check_filled
+from quasir.recipes.contexts import Context
 from quasir.runs.begun import BegunRun
+from quasir.runs.contexts.begun import BegunContexts
+from quasir.runs.contexts.given import contexts_of
+from quasir.runs.contexts.on_disk import ContextRun
+from quasir.runs.contexts.pipeline import draw_contexts, finish_contexts
 from quasir.runs.draw_shards import draw_into
 from quasir.runs.folders import must_be_possible
 from quasir.runs.on_disk import Run
+from quasir.runs.opening import is_context_run
+from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
 from quasir.store import MANIFEST, Store, locked
 
 __all__ = [
     "begin",
+    "begin_contexts",
     "draw_all",
     "draw_more",
     "finish",
@@ -37,6 +45,7 @@ RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
 
 
+@overload
 def run(
     recipe: RecipeSource,
     out: str | Path | None = None,
@@ -46,7 +55,36 @@ def run(
     *,
     context: str | None = None,
     allow_code: bool = False,
-) -> Run:
+) -> Run: ...
+
+
+@overload
+def run(
+    recipe: RecipeSource,
+    out: str | Path | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    progress: bool | Reporter = True,
+    *,
+    context: str | None = None,
+    allow_code: bool = False,
+    contexts: str | Path | Sequence[Any] | None,
+    column: str | None = None,
+) -> Run | ContextRun: ...
+
+
+def run(
+    recipe: RecipeSource,
+    out: str | Path | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    progress: bool | Reporter = True,
+    *,
+    context: str | None = None,
+    allow_code: bool = False,
+    contexts: str | Path | Sequence[Any] | None = None,
+    column: str | None = None,
+) -> Run | ContextRun:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
 
     If it is stopped, the same call goes on from there.
@@ -62,9 +100,14 @@ def run(
     progress : bool or Reporter
         True writes the progress on stderr.
     context : str, optional
-        Fills ``{context}`` in the texts of the recipe, such as the question to paraphrase.
+        Fills the one field of the recipe, such as ``{context}``, the question to paraphrase.
     allow_code : bool
         Whether the recipe's own Python features may be run.
+    contexts : str, Path or sequence, optional
+        A file of contexts, or a list of texts or dictionaries: the recipe refers to their fields,
+        as in {question}, and is run for each (docs/contexts.md). The result is a `ContextRun`.
+    column : str, optional
+        The one field of the contexts to take.
 
     Examples
     --------
@@ -78,9 +121,26 @@ def run(
     """
     reporter = _reporter(progress)
     folder = folder_of(recipe, out)
+    if context is not None and (contexts is not None or is_context_run(folder)):
+        raise InputError("a run has one context or many: give --context or --contexts, not both.")
     read, _ = read_recipe(recipe, context, draws=draws, seed=seed)
-    check_filled(read)  # a wrong recipe leaves no folder behind
+    given = contexts_of(read, folder, contexts, column)
+    if given is None and not is_context_run(folder):
+        check_filled(read)  # a wrong recipe leaves no folder behind
     with locked(folder):
+        if given is not None or is_context_run(folder):
+            over = begin_contexts(
+                recipe,
+                given,
+                folder,
+                draws=draws,
+                seed=seed,
+                allow_code=allow_code,
+                reporter=reporter,
+            )
+            draw_contexts(over, engine=local_engine(over, reporter=reporter), reporter=reporter)
+            reporter.say("estimating the trade-offs and writing the report")
+            return finish_contexts(folder, reporter)
         begun = begin(
             recipe,
             folder,
@@ -93,6 +153,32 @@ def run(
         draw_all(begun, reporter=reporter)
         reporter.say("estimating the trade-off and writing the report")
         return finish(folder, reporter)
+
+
+def begin_contexts(
+    recipe: RecipeSource,
+    contexts: list[Context] | None,
+    folder: Path,
+    *,
+    draws: int | None = None,
+    seed: int | None = None,
+    allow_code: bool = False,
+    shards_at: str | None = None,
+    reporter: Reporter | None = None,
+) -> BegunContexts:
+    """Read a recipe, load its models, and fit lambda where it is not known."""
+    read, beside = read_recipe(recipe, draws=draws, seed=seed)
+    begun = BegunContexts.begin(
+        read,
+        contexts,
+        beside,
+        folder,
+        allow_code=allow_code,
+        reporter=reporter,
+        shards_at=shards_at,
+    )
+    begun.keep_recipe()
+    return begun
 
 
 def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
@@ -142,6 +228,13 @@ def begin(
     """Read a recipe, load its models, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
     read, beside = read_recipe(recipe, context, draws=draws, seed=seed)
+    if read.over is not None:
+        raise InputError(
+            f"over: {read.over} says what a mean is over, but this run has no contexts: give them "
+            "with --contexts, or leave over out."
+        )
+    for doubt in unfilled(read):
+        reporter.say(f"! {doubt}")
     if read.unfitted and not (folder / MANIFEST).exists():
         names = ", ".join(read.unfitted)
         reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")
@@ -187,7 +280,7 @@ def draw_all(
 
 
 def local_engine(
-    begun: BegunRun, processes: int | None = None, reporter: Reporter | None = None
+    begun: BegunRun | BegunContexts, processes: int | None = None, reporter: Reporter | None = None
 ) -> Local:
     """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
     tell = (reporter or Quiet()).say

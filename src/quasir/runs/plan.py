@@ -126,13 +126,14 @@ def planned(
     wanted: Range,
     relative: float,
     *,
+    made: int,
     se: float | None = None,
     share: float | None = None,
 ) -> Plan:
-    """Return the plan for so many draws."""
+    """Return the plan for so many draws, of which `made` are made."""
     rate = certificate.acceptance_rate.value * (share or 1.0)
     per_second, workers = _speed(store)
-    still = Range(*(max(end - len(store), 0.0) for end in (wanted.value, wanted.low, wanted.high)))
+    still = Range(*(max(end - made, 0.0) for end in (wanted.value, wanted.low, wanted.high)))
     seconds = None
     if per_second is not None:
         seconds = Range(

@@ -123,7 +123,8 @@ def _mixed_source(base: Source, lora: int | None) -> Source:
     A tuned model alone forgets some texts that the target allows, and their ratios have no bound;
     those of the mixture are at most twice the base's (Hesterberg 1995's defensive mixture).
     """
-    kept = {"dtype", "prompt", "temperature"} | (set() if lora is None else {"model", "revision"})
+    kept = {"dtype", "prompt", "chat", "temperature"}
+    kept |= set() if lora is None else {"model", "revision"}
     placed = {"model": TUNED} if lora is None else {"adapter": TUNED}
     tuned = Source.model_validate(base.model_dump(include=kept) | placed | {"weight": 0.5})
     return Source(mixture=[tuned, base.model_copy(update={"weight": 0.5})])

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from quasir.core.streams import BLOCK, LARGEST_SEED, VERSION
@@ -100,6 +101,10 @@ class Manifest:
         Why the drawing was stopped, if it was asked to stop.
     base_check : dict or None
         Draws of the base, scored by the proposal (`quasir.draws.support.BaseCheck`).
+    contexts : str or None
+        Of a run over contexts: the hash of their table, `contexts.jsonl`.
+    rounds : list of lists of int, or None
+        Of a run over contexts: the draws of each context in all, after each round of drawing.
     """
 
     seed: int
@@ -117,6 +122,8 @@ class Manifest:
     machines: int | None = None
     stopped: str | None = None
     base_check: dict[str, Any] | None = None
+    contexts: str | None = None
+    rounds: list[list[int]] | None = None
 
     def to_dict(self, shards: Mapping[int, Shard], draws: int) -> dict[str, Any]:
         """Return the file's content, with the shards and the number of draws before a gap."""
@@ -130,6 +137,8 @@ class Manifest:
             "machines": self.machines,
             "stopped": self.stopped,
             "base_check": self.base_check,
+            "contexts": self.contexts,
+            "rounds": self.rounds,
         }
         content = {
             "format": self.format,
@@ -191,7 +200,7 @@ class Manifest:
             f"its models are {models!r}",
         )
         _must(isinstance(self.code, dict), f"its code is {self.code!r}")
-        for name in ("recipe", "shards_at", "stopped"):
+        for name in ("recipe", "shards_at", "stopped", "contexts"):
             value = getattr(self, name)
             _must(value is None or isinstance(value, str), f"its {name} is {value!r}")
         doubts = self.doubts
@@ -203,6 +212,14 @@ class Manifest:
         for name in ("workers", "machines"):
             value = getattr(self, name)
             _must(value is None or _is_count(value), f"its {name} is {value!r}")
+        rounds = self.rounds
+        fine = rounds is None or (
+            isinstance(rounds, list)
+            and all(isinstance(r, list) and all(map(_is_whole, r)) for r in rounds)
+            and len({len(r) for r in rounds}) <= 1
+            and all(a <= b for r, s in pairwise(rounds) for a, b in zip(r, s, strict=True))
+        )
+        _must(fine and (rounds is None) == (self.contexts is None), f"its rounds are {rounds!r}")
         for name in ("base_check", "known"):
             value = getattr(self, name)
             _must(value is None or isinstance(value, dict), f"its {name} is {value!r}")

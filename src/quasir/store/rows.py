@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from quasir.core.types import Items
 
-__all__ = ["FEATURE", "Rows"]
+__all__ = ["CONTEXT", "FEATURE", "Rows"]
 
 FEATURE = "feature:"
 """Prefix of the name of a feature's column."""
+CONTEXT = "context"
+"""The column of a run over contexts that says which context a draw is of."""
 
 
 @dataclass(frozen=True, eq=False)

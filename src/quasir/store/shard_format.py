@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from quasir.core.items import Coded, Strings, Text, TokenTexts
 from quasir.core.types import Items
 from quasir.errors import InputError
-from quasir.store.rows import FEATURE, Rows
+from quasir.store.rows import CONTEXT, FEATURE, Rows
 
 __all__ = ["items_from", "read", "rows_from", "schema_of", "table_of", "write"]
 
@@ -35,7 +35,7 @@ def rows_from(table: pa.Table, items: bool) -> Rows:
         if name.startswith("log_")
         else table[name].to_numpy()
         for name in table.column_names
-        if name.startswith(("log_", FEATURE))
+        if name.startswith(("log_", FEATURE)) or name == CONTEXT
     }
     return Rows(columns, items_from(table) if items else None)
 
@@ -137,7 +137,9 @@ def write(table: pa.Table, path: Path) -> None:
 
 
 def _compressible(name: str) -> bool:
-    return name in ("text", "token_ids", "json", "index", "item") or name.startswith(FEATURE)
+    return name in ("text", "token_ids", "json", "index", "item", CONTEXT) or name.startswith(
+        FEATURE
+    )
 
 
 def read(

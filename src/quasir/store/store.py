@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,9 @@ class Store:
     1
     """
 
+    of_contexts = False
+    """Whether its draws are of several contexts."""
+
     def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:
         self.folder, self.manifest, self.shards = folder, manifest, shards
         self._unwritten = 0
@@ -69,7 +72,7 @@ class Store:
     @classmethod
     def create(
         cls, folder: str | Path, seed: int, blocks_a_shard: int = BLOCKS_A_SHARD, **facts: Any
-    ) -> Store:
+    ) -> Self:
         """Create an empty store; `facts` are further fields of its `Manifest`."""
         folder = Path(folder)
         if is_file(folder / MANIFEST):
@@ -83,19 +86,27 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, folder: str | Path) -> Store:
+    def open(cls, folder: str | Path) -> Self:
         """Open an existing store; no shard is read yet."""
         folder = Path(folder)
         path = folder / MANIFEST
         if not is_file(path):
             raise InputError(f"{shortened(folder)} is no run: it has no {MANIFEST}.")
         try:
-            return cls(folder, *Manifest.from_dict(json.loads(path.read_text())))
+            store = cls(folder, *Manifest.from_dict(json.loads(path.read_text())))
         except (ValueError, RecursionError, StoreError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}): it was edited, damaged, or written by another "
                 "version. Put an unchanged copy back, or begin a new run in another folder."
             ) from error
+        if (store.manifest.contexts is not None) != cls.of_contexts:
+            said = (
+                "is no run over contexts: it has none"
+                if cls.of_contexts
+                else "is a run over contexts: qr.open_run(folder) gives them one by one"
+            )
+            raise InputError(f"{shortened(folder)} {said}.")
+        return store
 
     @property
     def seed(self) -> int:

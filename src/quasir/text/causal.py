@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicCache
 
 from quasir.core.arguments import check_count
+from quasir.core.requests import Part, Request
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
 from quasir.guides.guide import Guide
 from quasir.text.batch_halving import BatchHalving
-from quasir.text.decoding import Chooser, Decoder
+from quasir.text.decoding import Chooser
 from quasir.text.guided import Guided
 from quasir.text.loading import named_or_given
 from quasir.text.log_prob import score_texts
 from quasir.text.plain_head import has_plain_head
-from quasir.text.ring_cache import RingCache
+from quasir.text.prefixes import as_chat, prefix_of
+from quasir.text.prompts import Prompts, decode
 from quasir.text.texts import Texts
+from quasir.text.together import decode_together, same_family
 from quasir.text.tokenizers import as_texts
 from quasir.text.warp import Warp
 
@@ -47,6 +48,9 @@ class CausalLM(BatchHalving):
         Maximum number of tokens in a text.
     prompt : str, optional
         Text before each item; an item is the continuation alone. See `prompted`.
+    chat : list of dict, optional
+        Messages with role and content, instead of a prompt. They go through the tokenizer's own
+        template; an item is the assistant's answer.
     temperature, top_k, top_p
         How texts are drawn; `log_prob` scores them under the same settings.
     device : str, optional
@@ -83,6 +87,7 @@ class CausalLM(BatchHalving):
         *,
         max_tokens: int = 40,
         prompt: str | None = None,
+        chat: Any = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -108,9 +113,11 @@ class CausalLM(BatchHalving):
             trust_remote_code=trust_remote_code,
         )
         self.name, self.revision, self.adapter = name, revision, adapter
-        self.max_tokens, self.prompt = max_tokens, prompt
+        self.max_tokens, self.prompt, self.chat = max_tokens, prompt, as_chat(chat)
+        if prompt is not None and chat is not None:
+            raise InputError("give a prompt or a chat, not both.")
         self._rows = ROWS
-        self.prefix = self._prefix(prompt)
+        self.prefix = prefix_of(self.tokenizer, prompt, self.chat, name)
         limit = getattr(self.model.config, "max_position_embeddings", None)
         if limit is not None and len(self.prefix) + max_tokens - 1 > limit:
             raise InputError(
@@ -118,7 +125,8 @@ class CausalLM(BatchHalving):
                 f"than the {limit} positions of this model: set max_tokens to at most "
                 f"{limit - len(self.prefix) + 1}."
             )
-        self._prompt_states: tuple[Any, Tensor] | None = None
+        self._prompt_states: Prompts | None = None
+        self._shared: dict[Any, Any] = {}  # what all variants of this model have in common
 
     def prompted(self, prompt: str) -> CausalLM:
         """Return this model with a prompt: it draws and scores continuations of the prompt."""
@@ -133,9 +141,12 @@ class CausalLM(BatchHalving):
 
     def varied(self, **changes: Any) -> CausalLM:
         """Return a model with the same weights and some settings changed."""
+        before = (
+            {} if {"prompt", "chat"} & set(changes) else {"prompt": self.prompt, "chat": self.chat}
+        )
         settings = {
             "max_tokens": self.max_tokens,
-            "prompt": self.prompt,
+            **before,
             "temperature": self.warp.temperature,
             "top_k": self.warp.top_k,
             "top_p": self.warp.top_p,
@@ -143,7 +154,12 @@ class CausalLM(BatchHalving):
         }
         copy = CausalLM(model=self.model, tokenizer=self.tokenizer, **settings)
         copy.name, copy.revision, copy.adapter = self.name, self.revision, self.adapter
+        copy._shared, copy._rows = self._shared, self._rows
         return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        plain = {key: kept for key, kept in self._shared.items() if key == "plain"}
+        return self.__dict__ | {"_shared": plain}
 
     @property
     def device(self) -> torch.device:
@@ -161,18 +177,6 @@ class CausalLM(BatchHalving):
         token: int | None = self.tokenizer.eos_token_id
         return token
 
-    def _prefix(self, prompt: str | None) -> list[int]:
-        start = self.tokenizer.bos_token_id
-        start = self.tokenizer.eos_token_id if start is None else start
-        ids = [] if prompt is None else self.tokenizer(prompt, add_special_tokens=False).input_ids
-        prefix = [*([] if start is None else [start]), *ids]
-        if not prefix:
-            raise InputError(
-                "this tokenizer has neither a beginning- nor an end-of-sequence token, so the "
-                "model has no input for the first token: give a prompt."
-            )
-        return prefix
-
     @torch.inference_mode()
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n texts. All uniforms, one a token, are taken from `rng` before decoding starts."""
@@ -183,43 +187,19 @@ class CausalLM(BatchHalving):
         )
         return Batch(items, log_q.cpu().numpy())
 
+    def sample_together(
+        self, models: Sequence[Any], requests: Sequence[Request]
+    ) -> list[Part] | None:
+        """Draw rows of several models that differ in the prompt alone; None if they do not."""
+        if not all(isinstance(lm, CausalLM) for lm in models) or not same_family(models):
+            return None
+        uniforms = [request.uniforms(self.max_tokens) for request in requests]
+        return [Part(texts, log_q, None) for texts, log_q in decode_together(models, uniforms)]
+
     def _decode(
         self, uniforms: Array, rows: int, chooser: Chooser | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        prompt, state = self._prompt()
-        ring: RingCache | None = None
-
-        def begin(rows: int) -> None:
-            nonlocal ring
-            ring = RingCache(prompt, rows, self.max_tokens - 1)
-
-        def keep(into: Tensor, source: Tensor, left: int) -> None:
-            assert ring is not None
-            ring.keep(into, source, left)
-
-        def step(tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
-            assert ring is not None
-            ring.column = column
-            states = self._states(
-                input_ids=tokens,
-                position_ids=positions,
-                attention_mask=mask,
-                past_key_values=ring,
-                use_cache=True,
-            )
-            return self.warp(self._head(states[:, -1]))
-
-        decoder = Decoder(
-            begin,
-            step,
-            keep,
-            first=self.warp(self._head(state[None]))[0],
-            prompt=len(self.prefix),
-            end=self.end,
-            limit=self.max_tokens,
-            chooser=chooser,
-        )
-        return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
+        return decode(self, self._prompt(), uniforms, rows, chooser)
 
     @torch.inference_mode()
     def log_prob(self, items: Items) -> Array:
@@ -260,16 +240,10 @@ class CausalLM(BatchHalving):
         """
         return self._head(self._hidden(ids)[positions])
 
-    def _prompt(self) -> tuple[Any, Tensor]:
+    def _prompt(self) -> Prompts:
         """Return the keys and values of the prefix and its last state; they are computed once."""
         if self._prompt_states is None:
-            ids = torch.tensor([self.prefix], device=self.device)
-            cache = DynamicCache(config=self.model.config)
-            everything = torch.ones_like(ids)
-            states = self._states(
-                input_ids=ids, attention_mask=everything, past_key_values=cache, use_cache=True
-            )
-            self._prompt_states = cache, states[0, -1]
+            self._prompt_states = Prompts.of(self, [self.prefix])
         return self._prompt_states
 
     def _hidden(self, ids: Tensor) -> Tensor:
@@ -281,10 +255,14 @@ class CausalLM(BatchHalving):
         states = self._states(input_ids=whole, attention_mask=everything, use_cache=False)
         return states[:, len(self.prefix) - 1 :]
 
-    @cached_property
+    @property
     def _plain(self) -> bool:
         """Whether logits are the output embeddings times the last states, as in most models."""
-        return has_plain_head(self.model, torch.tensor([self.prefix], device=self.device))
+        if "plain" not in self._shared:
+            ids = torch.tensor([self.prefix], device=self.device)
+            self._shared["plain"] = has_plain_head(self.model, ids)
+        plain: bool = self._shared["plain"]
+        return plain
 
     def _states(self, **inputs: Any) -> Tensor:
         if self._plain:
@@ -299,6 +277,7 @@ class CausalLM(BatchHalving):
 
     def __repr__(self) -> str:
         prompt = "" if self.prompt is None else f", prompt={self.prompt!r}"
+        prompt = prompt if self.chat is None else f", chat={self.chat!r}"
         return f"CausalLM({self.name!r}, max_tokens={self.max_tokens}{prompt})"
 
     def encode(self, texts: Sequence[str]) -> Texts:

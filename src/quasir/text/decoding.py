@@ -38,8 +38,11 @@ class Chooser(Protocol):
     A row holds one draw; `draw` gives their numbers, in the order of the rows.
     """
 
-    def first(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first token of every draw, and its log-probability; all share the logits."""
+    def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first token of every draw, and its log-probability.
+
+        The logits have a row for each prompt, and `prompt` says which one a draw has.
+        """
         ...
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
@@ -62,11 +65,12 @@ class Chooser(Protocol):
 class ModelsOwn:
     """Chooses each token with the model's own probability."""
 
-    def first(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the token that each uniform falls on, in float64."""
         logits = logits.double()
-        token = fallen_on((logits - logits.max()).exp().cumsum(0), uniform)
-        return token, logits[token] - logits.logsumexp(0)
+        weights = (logits - logits.amax(dim=1, keepdim=True)).exp()
+        token = fallen_on(weights.cumsum(dim=1), uniform, prompt)
+        return token, logits[prompt, token] - logits.logsumexp(1)[prompt]
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
         """Do nothing: the model needs no state beyond its own."""
@@ -82,10 +86,16 @@ class ModelsOwn:
         """Do nothing."""
 
 
-def fallen_on(cumulative: Tensor, uniform: Tensor) -> Tensor:
-    """Return the place that each uniform falls on, by cumulative weights in float64."""
-    mark = torch.minimum(uniform * cumulative[-1], cumulative[-1] * (1 - 1e-15))
-    return torch.searchsorted(cumulative, mark, right=True)
+def fallen_on(cumulative: Tensor, uniform: Tensor, prompt: Tensor) -> Tensor:
+    """Return the place that each uniform falls on, by its prompt's cumulative weights."""
+    total = cumulative[:, -1][prompt]
+    mark = torch.minimum(uniform * total, total * (1 - 1e-15))
+    token = torch.empty(len(uniform), dtype=torch.int64, device=uniform.device)
+    order = torch.argsort(prompt, stable=True)
+    sizes = torch.bincount(prompt, minlength=len(cumulative)).tolist()
+    for own, draws in zip(cumulative, torch.split(order, sizes), strict=True):
+        token[draws] = torch.searchsorted(own, mark[draws], right=True)
+    return token
 
 
 class Decoder:
@@ -94,17 +104,17 @@ class Decoder:
     Parameters
     ----------
     begin : callable
-        Called with the number of rows before the first step.
+        Called with the prompts of the rows before the first step.
     step : callable
         Maps (tokens (B, 1), positions (B, 1), mask (B, 1, 1, columns), column) to the logits
         (B, vocabulary) of the next tokens, and writes keys and values at that column of the ring.
     keep : callable
         Called when the batch shrinks, with the ended rows `into`, the rows `source` to copy over
         them, and the number of rows that remain.
-    first : array (vocabulary,)
-        Logits of the first token, the same for every draw.
-    prompt : int
-        Number of tokens before the first one that is drawn.
+    first : tensor (prompts, vocabulary)
+        Logits of the first token after each prompt.
+    lengths : tensor (prompts,)
+        Number of tokens of each prompt; the ring begins after the longest.
     end : int or None
         The token that ends a text.
     limit : int
@@ -114,26 +124,33 @@ class Decoder:
         and the batch shrinks as rows end.
     chooser : Chooser, optional
         By default each token has the model's own probability.
+    renew : callable, optional
+        Called with rows and their new prompts when draws of other prompts take them.
     """
 
     def __init__(
         self,
-        begin: Callable[[int], None],
+        begin: Callable[[Tensor], None],
         step: Callable[[Tensor, Tensor, Tensor, int], Tensor],
         keep: Callable[[Tensor, Tensor, int], None],
         first: Tensor,
-        prompt: int,
+        lengths: Tensor,
         end: int | None,
         limit: int,
         refill: bool = True,
         chooser: Chooser | None = None,
+        renew: Callable[[Tensor, Tensor], None] = lambda rows, prompt: None,
     ) -> None:
         self.begin, self.step, self.keep, self.first = begin, step, keep, first
-        self.prompt, self.end, self.limit = prompt, -1 if end is None else end, limit
-        self.refill = refill
+        self.renew, self.before, self.longest = renew, lengths, int(lengths.max())
+        self.end, self.limit, self.refill = -1 if end is None else end, limit, refill
+        # What a row may attend to of its prompt's columns.
+        self.within = torch.arange(self.longest, device=lengths.device) < lengths[:, None]
         self.chooser: Chooser = ModelsOwn() if chooser is None else chooser
 
-    def run(self, uniforms: Tensor, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    def run(
+        self, uniforms: Tensor, rows: int, prompt: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return token ids (n, limit), the lengths without the end token, and log q.
 
         Parameters
@@ -141,11 +158,14 @@ class Decoder:
         uniforms : tensor (n, limit)
         rows : int
             Draws decoded at once.
+        prompt : tensor (n,), optional
+            The prompt of each draw; by default the first.
         """
         n, device = len(uniforms), uniforms.device
         self.uniforms = uniforms
+        self.prompt = torch.zeros(n, dtype=torch.int64, device=device) if prompt is None else prompt
         self.tokens = torch.zeros((n, self.limit), dtype=torch.int64, device=device)
-        self.tokens[:, 0], self.log_q = self.chooser.first(self.first, uniforms[:, 0])
+        self.tokens[:, 0], self.log_q = self.chooser.first(self.first, uniforms[:, 0], self.prompt)
         self.lengths = torch.where(self.tokens[:, 0] == self.end, 0, 1)
         # Draws that did not end with their first token wait for a row.
         waiting = torch.nonzero(self.tokens[:, 0] != self.end)[:, 0]
@@ -156,19 +176,19 @@ class Decoder:
         return self.tokens, self.lengths, self.log_q
 
     def _fill(self, waiting: Tensor, rows: int) -> None:
-        self.begin(rows)
         columns, device = self.limit - 1, waiting.device
         draw, waiting = waiting[:rows].clone(), waiting[rows:]
+        self.begin(self.prompt[draw])
         self.chooser.begin(draw, self.tokens[draw, 0])
         place = torch.ones(rows, dtype=torch.int64, device=device)  # tokens drawn so far
-        mask = torch.zeros((rows, self.prompt + columns), dtype=torch.bool, device=device)
-        mask[:, : self.prompt] = True
+        mask = torch.zeros((rows, self.longest + columns), dtype=torch.bool, device=device)
+        mask[:, : self.longest] = self.within[self.prompt[draw]]
         column = 0
         while len(draw):
-            mask[:, self.prompt + column] = True
+            mask[:, self.longest + column] = True
             logits = self.step(
                 self.tokens[draw, place - 1][:, None],
-                (self.prompt + place - 1)[:, None],
+                (self.before[self.prompt[draw]] + place - 1)[:, None],
                 mask[:, None, None],
                 column,
             )
@@ -186,8 +206,10 @@ class Decoder:
                 waiting = waiting[len(done) :]
                 taken, idle = done[: len(fresh)], done[len(fresh) :]
                 draw[taken], place[taken] = fresh, 1
-                mask[taken, self.prompt :] = False
                 if len(taken):
+                    mask[taken, : self.longest] = self.within[self.prompt[fresh]]
+                    mask[taken, self.longest :] = False
+                    self.renew(taken, self.prompt[fresh])
                     self.chooser.renew(taken, fresh, self.tokens[fresh, 0])
                 if len(idle):
                     going = torch.ones(len(draw), dtype=torch.bool, device=device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import torch
 
 from quasir.core.arguments import check_request, number, show
 from quasir.core.progress import Progress
+from quasir.core.requests import Part, Request
 from quasir.core.types import Array, Batch, Items, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
 __all__ = ["Guided"]
+
+MACHINES = 8
+"""Compiled guides that the prompts of one model share, at most."""
 
 
 class Guided:
@@ -86,15 +91,25 @@ class Guided:
     @cached_property
     def machine(self) -> Machine:
         """The guide for the model's tokens; made anew in every process."""
-        return self.guide.compiled(self.vocabulary)
+        made: dict[Guide, Machine] = self.base._shared.setdefault("machines", {})
+        if self.guide not in made:
+            if len(made) == MACHINES:
+                del made[next(iter(made))]
+            made[self.guide] = self.guide.compiled(self.vocabulary)
+        return made[self.guide]
 
-    @cached_property
+    @property
     def vocabulary(self) -> Vocabulary:
-        """The model's tokens."""
-        return Vocabulary(self.tokenizer, self.base.model.config.vocab_size, self.base.end)
+        """The model's tokens; all prompts share them."""
+        kept = self.base._shared
+        if "vocabulary" not in kept:
+            size = self.base.model.config.vocab_size
+            kept["vocabulary"] = Vocabulary(self.tokenizer, size, self.base.end)
+        vocabulary: Vocabulary = kept["vocabulary"]
+        return vocabulary
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("machine", "vocabulary")}
+        return {k: v for k, v in self.__dict__.items() if k != "machine"}
 
     def _refuse_too_long(self) -> None:
         machines = getattr(self.machine, "machines", [self.machine])
@@ -137,6 +152,14 @@ class Guided:
         log_base = log_a.cpu().numpy()
         return items, self.mixed(log_base, log_guided.cpu().numpy()), log_base
 
+    def sample_together(
+        self, models: Sequence[Any], requests: Sequence[Request]
+    ) -> list[Part] | None:
+        """Draw rows of several models that differ in the base's prompt alone; None otherwise."""
+        from quasir.text.guided_together import sample_guided
+
+        return sample_guided(models, requests)
+
     @torch.inference_mode()
     def log_prob_each(self, items: Items) -> tuple[Array, Array]:
         """Return log a and log q of each text, from one pass."""
@@ -163,8 +186,8 @@ class Guided:
     @torch.inference_mode()
     def log_first_mass(self) -> float:
         """The log of G_1, the mass that the guide's first weights leave."""
-        _, state = self.base._prompt()
-        log_a, log_q = first_logs(self.machine, self.base.warp(self.base._head(state[None]))[0])
+        state = self.base._prompt().states
+        log_a, log_q = first_logs(self.machine, self.base.warp(self.base._head(state))[0])
         drawn = int(torch.argmax(log_q))
         log_g = math.log(self.machine.begin(1).weights().of(np.array([drawn]))[0])
         return float(log_a[drawn] + log_g - log_q[drawn])

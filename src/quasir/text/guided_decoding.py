@@ -41,16 +41,17 @@ class GuidedChooser:
         self.rows: Rows = machine.begin(0)
         self.status = torch.zeros(0, dtype=torch.int64, device=from_base.device)
 
-    def first(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the first token of every draw, and its log-probability by the guide."""
-        log_a, log_q = first_logs(self.machine, logits)
-        by_guide = fallen_on(log_q.exp().cumsum(0), uniform)
+        pairs = [first_logs(self.machine, each) for each in logits]
+        log_a, log_q = (torch.stack(each) for each in zip(*pairs, strict=True))
+        by_guide = fallen_on(log_q.exp().cumsum(1), uniform, prompt)
         if self.from_base.any():
             by_guide = torch.where(
-                self.from_base, fallen_on(log_a.exp().cumsum(0), uniform), by_guide
+                self.from_base, fallen_on(log_a.exp().cumsum(1), uniform, prompt), by_guide
             )
-        self.log_a += log_a[by_guide]
-        return by_guide, log_q[by_guide]
+        self.log_a += log_a[prompt, by_guide]
+        return by_guide, log_q[prompt, by_guide]
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
         """Begin new rows with these draws; their first tokens are given."""

@@ -2,7 +2,8 @@
 
 Each decoding step writes one column, the same for all rows, in a ring of as many columns as a text
 has tokens. The mask hides from a row the columns written before it began. When a row ends, another
-draw takes its place. The prompt's columns are computed once and copied to all rows.
+draw takes its place. The columns of each prompt are computed once and copied to the rows that have
+it; rows with prompts of different lengths have as many columns as the longest.
 """
 
 from __future__ import annotations
@@ -20,14 +21,27 @@ __all__ = ["RingCache"]
 
 
 class RingCache(Cache):  # type: ignore[misc]
-    """Keys and values of `rows` rows: a shared prompt, then a ring of `columns` columns."""
+    """Keys and values of some rows: the prompt of each, then a ring of `columns` columns.
 
-    def __init__(self, prompt: Any, rows: int, columns: int) -> None:
+    Parameters
+    ----------
+    prompts : list of (keys, values)
+        For each layer, tensors (prompts, heads, length, d).
+    rows : tensor of int
+        The prompt of each row.
+    columns : int
+    """
+
+    def __init__(self, prompts: list[tuple[Tensor, Tensor]], rows: Tensor, columns: int) -> None:
         self.column = 0
-        layers = [
-            _RingLayer(self, layer.keys, layer.values, rows, columns) for layer in prompt.layers
-        ]
+        layers = [_RingLayer(self, keys, values, rows, columns) for keys, values in prompts]
         super().__init__(layers=layers)
+
+    def renew(self, rows: Tensor, prompt: Tensor) -> None:
+        """Give rows other prompts."""
+        for layer in self.layers:
+            layer.keys[rows, :, : layer.prompt] = layer.prompt_keys[prompt]
+            layer.values[rows, :, : layer.prompt] = layer.prompt_values[prompt]
 
     def keep(self, into: Tensor, source: Tensor, left: int) -> None:
         """Copy rows `source` over rows `into`, and keep the first `left`."""
@@ -40,13 +54,13 @@ class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
     is_sliding = False
 
     def __init__(
-        self, ring: RingCache, keys: Tensor, values: Tensor, rows: int, columns: int
+        self, ring: RingCache, keys: Tensor, values: Tensor, rows: Tensor, columns: int
     ) -> None:
         super().__init__()
         self.ring, self.prompt = ring, keys.shape[-2]
+        self.prompt_keys, self.prompt_values = keys, values
         new = partial(torch.nn.functional.pad, pad=(0, 0, 0, columns))
-        self.keys = new(keys).repeat(rows, 1, 1, 1)
-        self.values = new(values).repeat(rows, 1, 1, 1)
+        self.keys, self.values = new(keys)[rows], new(values)[rows]
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:

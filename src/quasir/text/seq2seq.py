@@ -150,7 +150,8 @@ class Seq2SeqLM(BatchHalving):
     def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         state: dict[str, Any] = {}
 
-        def begin(rows: int) -> None:
+        def begin(prompts: Tensor) -> None:
+            rows = len(prompts)
             # The start token precedes the first token, so its keys and values come first.
             state["cache"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
             state["rows"] = rows
@@ -170,8 +171,8 @@ class Seq2SeqLM(BatchHalving):
             begin,
             step,
             keep,
-            first=first[0],
-            prompt=1,
+            first=first,
+            lengths=torch.ones(1, dtype=torch.int64, device=self.device),
             end=self.end,
             limit=self.max_tokens,
             refill=False,

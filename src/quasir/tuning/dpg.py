@@ -222,6 +222,7 @@ class DPG:
             "base": digest(self.base.model),
             "max_tokens": self.base.max_tokens,
             "prompt": self.base.prompt,
+            **({} if self.base.chat is None else {"chat": [list(part) for part in self.base.chat]}),
             "pool": None if pool is None else hashlib.sha256(pool.log_q.tobytes()).hexdigest()[:16],
             "warm_start": warm if warm is None or isinstance(warm, str) else name_of(warm),
         }

@@ -67,6 +67,7 @@ def load_result(out: Path, base: CausalLM) -> CausalLM:
     settings = {
         "max_tokens": base.max_tokens,
         "prompt": base.prompt,
+        "chat": base.chat,
         "temperature": base.warp.temperature,
     }
     if not (out / "adapter_config.json").is_file():

@@ -102,6 +102,7 @@ class Policy:
             tokenizer=base.tokenizer,
             max_tokens=base.max_tokens,
             prompt=base.prompt,
+            chat=base.chat,
             temperature=base.warp.temperature,
         )
 

@@ -1,0 +1,126 @@
+"""The report of a run over contexts: the whole, and a table of contexts that sorts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from quasir.certificates.figures import COLOURS
+from quasir.certificates.whole import FOLLOWS
+from quasir.core.formatting import escaped
+from quasir.estimation.quantities import heading_of
+from quasir.estimation.shares import LEVELS
+from quasir.report.page import About
+from quasir.report.phrases import number_text, phrase
+
+if TYPE_CHECKING:
+    from quasir.certificates.whole import Whole
+
+__all__ = ["contexts_page"]
+
+LONGEST = 120
+"""Characters of a context in the table; all of it is shown when it is opened."""
+TABLE_LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+def contexts_page(about: About, whole: Whole, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the report as one HTML file.
+
+    Parameters
+    ----------
+    about : About
+    whole : Whole
+        The certificate of all contexts together.
+    rows : sequence of dict
+        For each context: context, fields, draws, samples, beta, acceptance_rate, tvd, doubts,
+        unserved and shown, as `quasir.runs.contexts.outputs.context_lines` returns.
+    """
+    script = _packaged("contexts.js")
+    html = _template().render(
+        about=about,
+        colours=COLOURS,
+        follows=FOLLOWS,
+        headline=_headline(whole),
+        levels=_levels(whole),
+        means=[
+            ("Proposals a sample" if key == "proposals" else heading_of(key), phrase(part))
+            for key, part in whole.estimates.items()
+        ],
+        number=_number,
+        rows=[_row(row) for row in rows],
+        script=Markup(script),
+        script_hash=_hash(script),
+        style=Markup(_packaged("page.css") + _packaged("contexts.css")),
+        whole=whole,
+    )
+    return html.encode("utf-8", "replace").decode("utf-8")
+
+
+def _headline(whole: Whole) -> str:
+    if whole.promise is None:
+        return f"{whole.served:,} of {whole.contexts:,} contexts are served; no mean is promised"
+    return (
+        f"The mean TVD of {whole.served:,} contexts is at most {whole.promise.tvd:.3g}, with "
+        f"confidence {whole.promise.confidence:g}"
+    )
+
+
+def _levels(whole: Whole) -> list[tuple[str, int]]:
+    """Return levels of TVD, and how many contexts are above them at most."""
+    if whole.promise is None:
+        return []
+    found = []
+    for wanted in TABLE_LEVELS:
+        # The largest level below: as many as are above it are above this one at most.
+        below = [i for i, level in enumerate(LEVELS) if level <= wanted]
+        found.append((f"{wanted:g}", int(whole.promise.above[below[-1]])))
+    return found
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    text = ", ".join(str(value) for value in row["fields"].values())
+    # What cannot be sorted by number goes last.
+    keys = {
+        name: row.get(name) if _is_number(row.get(name)) else ""
+        for name in ("acceptance_rate", "tvd", "tvd_promised", "draws", "samples")
+    }
+    return {
+        **row,
+        "title": escaped(text, LONGEST),
+        "keys": keys,
+        "worries": len(row["doubts"]) + (row["unserved"] is not None),
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _number(value: Any) -> str:
+    return number_text(value) if _is_number(value) else "unknown"
+
+
+@cache
+def _packaged(name: str) -> str:
+    return files("quasir.report").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_packaged("contexts.html.jinja"))
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")

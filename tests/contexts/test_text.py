@@ -1,0 +1,108 @@
+"""Runs over contexts with a language model: mixed batches, guides, wishes, and long contexts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.core.streams import DrawStreams
+from quasir.draws.draw_blocks import draw_rows
+from quasir.errors import InputError
+from quasir.recipes import from_dict
+from quasir.recipes.contexts import read_contexts
+from quasir.runs.contexts.drawing import drawn
+from quasir.runs.contexts.maker import Maker
+from quasir.runs.contexts.table import Entry
+from quasir.store.context_store import Piece
+
+pytest.importorskip("torch")
+
+CONTEXTS = ["was born in", "She", "He was an English", "is"]
+BASE = {"model": "quasir/biographies", "prompt": "{text}"}
+LONG = {"contains": "e"}
+
+
+def parts_of(recipe, contexts=CONTEXTS):
+    read = from_dict({"base": BASE, "max_tokens": 6, "features": {"e": LONG}} | recipe)
+    maker = Maker(read, Path())
+    entries = [Entry.of(context, 0) for context in read_contexts(contexts)]
+    return maker, entries
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {},
+        {"proposal": {"temperature": 1.5}},
+        {"proposal": {"guide": {"boost": {"scientist": 5.0}}, "share": 0.3}},
+        {"proposal": {"guide": {"boost": {"{text}": 5.0}}, "share": 0.3}},
+        {"proposal": {"mixture": [{"temperature": 1.2}, {"model": "quasir/biographies"}]}},
+    ],
+)
+def test_mixed_batches_draw_what_each_context_draws_alone(recipe):
+    maker, entries = parts_of(recipe)
+    pieces = [Piece(0, 0, 9), Piece(1, 3, 12), Piece(2, 1020, 1030), Piece(3, 0, 5)]
+    made = drawn(maker.parts, entries, pieces)
+    wanted = [(0, 0, 0, 9), (1, 0, 3, 12), (2, 0, 1020, 1024), (2, 1, 0, 6), (3, 0, 0, 5)]
+    assert len(made) == len(wanted)
+    for draws, (place, block, start, stop) in zip(made, wanted, strict=True):
+        target, proposal = maker.parts(entries[place])
+        alone = draw_rows(target, proposal, DrawStreams(entries[place].seed), block, start, stop)
+        assert [x.token_ids for x in draws.items] == [x.token_ids for x in alone.items]
+        for name in ("log_q", "log_p", "log_base"):
+            np.testing.assert_allclose(getattr(draws, name), getattr(alone, name), atol=1e-3)
+        np.testing.assert_array_equal(draws.log_u, alone.log_u)
+
+
+def test_prompts_of_contexts_are_shared_by_no_other(tmp_path):
+    """The draws of a context are from its own prompt: scored under another, they differ."""
+    maker, entries = parts_of({})
+    first, second = (maker.parts(entry)[1] for entry in entries[:2])
+    draws = drawn(maker.parts, entries, [Piece(0, 0, 20), Piece(1, 0, 20)])
+    np.testing.assert_allclose(draws[0].log_q, first.log_prob(draws[0].items), atol=1e-3)
+    assert np.abs(draws[0].log_q - second.log_prob(draws[0].items)).max() > 0.5
+
+
+def test_a_run_with_a_model(tmp_path):
+    recipe = {
+        "base": BASE,
+        "features": {"e": LONG},
+        "want": {"e": 1},
+        "max_tokens": 6,
+        "choose": {"tvd": 0.1, "confidence": 0.9},
+        "samples": 8,
+    }
+    run = qr.run(recipe, out=tmp_path / "r", contexts=CONTEXTS, draws=400, progress=False)
+    assert run.certificate.served == 4
+    assert sum(len(one.draws) for one in run) == 400
+    assert all("e" in x.text for one in run for x in one.samples.items)
+    assert run[0].fields == {"text": "was born in"}
+    again = qr.run(recipe, out=tmp_path / "s", contexts=CONTEXTS, draws=400, progress=False)
+    assert run.store.rounds == again.store.rounds
+    assert {n: s.sha256 for n, s in run.store.shards.items()} == {
+        n: s.sha256 for n, s in again.store.shards.items()
+    }
+
+
+def test_a_context_longer_than_the_model_names_its_line(tmp_path):
+    path = tmp_path / "c.txt"
+    path.write_text("She\n" + "was born in " * 600 + "\n")
+    with pytest.raises(InputError, match=r"c.txt, line 2: max_tokens = 6, after \d+ tokens"):
+        qr.run(
+            {"base": BASE, "max_tokens": 6, "choose": {"beta": 1}},
+            out=tmp_path / "r",
+            contexts=path,
+            progress=False,
+        )
+
+
+def test_a_model_without_a_template(tmp_path):
+    base = {"model": "quasir/biographies", "chat": [{"role": "user", "content": "{text}"}]}
+    with pytest.raises(InputError, match=r"contexts\[0\]: .*has no chat template"):
+        qr.run(
+            {"base": base, "max_tokens": 6, "choose": {"beta": 1}},
+            out=tmp_path / "r",
+            contexts=CONTEXTS,
+            progress=False,
+        )
