@@ -3,16 +3,19 @@
     python -m benchmarks.guide_against_tuned scientists --draws 20480
 
 Until commit a8d9bd5 `scientists` drew half of its texts from a model tuned by DPG and half from
-the base (`sports` and `female` did until later); both models score each text. Now a recipe boosts
-wished words, in one pass. Here both draw for the same target in one process, block by block in
-turn, and beta is chosen on each one's draws for TVD 0.1: where the estimate is 0.1, and where 0.1
-is promised with confidence 0.95.
+the base (`sports` and `female` did until later), and both models scored each text. Now a recipe
+boosts words, in one pass. A mixture also got cheaper: where P(x) = 0 it leaves out what costs a
+pass. Here the three draw for the same target in one process, block by block in turn, and beta is
+chosen on each one's draws for TVD 0.1: where the estimate is 0.1, and where 0.1 is promised with
+confidence 0.95.
 """
 
 import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 import quasir as qr
 from quasir import recipes
@@ -28,20 +31,32 @@ def rows(name="scientists", draws=20 * BLOCK, seed=0):
     """Yield the rows of the table of benchmarks."""
     target, proposals = setting(name)
     drawn, seconds = in_turn(target, proposals, -(-draws // BLOCK), seed)
+    speed = {which: len(drawn[which]) / seconds[which] for which in proposals}
     for how, confidence in (("estimated", None), ("promised", 0.95)):
         rates = {which: rate(drawn[which], confidence) for which in proposals}
-        speed = {which: rates[which] * len(drawn[which]) / seconds[which] for which in proposals}
-        before = speed["mixture"]
-        yield (
-            f"{name}: accepted samples/s at TVD {WISH:g} ({how}), guide against tuned mixture",
-            speed["guide"] / before if before else float("inf"),
-            ">= 2.5" if confidence is None else ">= 0",
-            "; ".join(
-                f"{which}: {rates[which]:.4f} of {len(drawn[which]) / seconds[which]:.0f} draws a "
-                f"second of CPU time, {speed[which]:.2f} accepted"
-                for which in proposals
-            ),
-        )
+        for other, wanted in (("the mixture as it was", ">= 2.5"), ("the mixture now", ">= 0")):
+            pair = "guide", other
+            accepted = {which: rates[which] * speed[which] for which in pair}
+            yield (
+                f"{name}: accepted samples/s at TVD {WISH:g} ({how}), guide against {other}",
+                accepted["guide"] / accepted[other] if accepted[other] else float("inf"),
+                wanted if confidence is None else ">= 0",
+                "; ".join(
+                    f"{which}: {rates[which]:.4f} of {speed[which]:.0f} draws a second of CPU "
+                    f"time, {accepted[which]:.2f} accepted"
+                    for which in pair
+                ),
+            )
+
+
+class AsItWas(qr.Mixture):
+    """A mixture that finds log q of every draw under every component."""
+
+    def sample_each(self, n, rng):
+        """Draw n items; return their log-probability under each component."""
+        items, log_each = super().sample_each(n, rng)
+        self.fill(log_each, items, np.arange(n))
+        return items, log_each
 
 
 def setting(name):
@@ -57,7 +72,11 @@ def setting(name):
         max_tokens=base.max_tokens,
         device=str(base.device),
     )
-    return target, {"guide": built.proposal, "mixture": qr.Mixture([tuned, base])}
+    return target, {
+        "guide": built.proposal,
+        "the mixture as it was": AsItWas([tuned, base]),
+        "the mixture now": qr.Mixture([tuned, base]),
+    }
 
 
 def in_turn(target, proposals, blocks, seed):
