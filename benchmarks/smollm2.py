@@ -29,6 +29,25 @@ def rows(folder, n, tokens, times):
         plain, guided = in_turn(base, q, n, times)
         detail = f"{n / guided:.2f} against {n / plain:.2f} draws of {tokens} tokens a CPU second"
         yield f"SmolLM2: {name}, draws/s against plain", plain / guided, ">= 0.9", detail
+    yield precision_row(folder, n, tokens)
+
+
+def precision_row(folder, n, tokens):
+    """Compare bfloat16 with float32: draws a CPU second, and how well log_prob agrees."""
+    seconds, off = {}, {}
+    for dtype in ("float32", "bfloat16"):
+        base = qr.text.CausalLM(folder, max_tokens=tokens, device="cpu", dtype=dtype)
+        base.sample(2, np.random.default_rng(0))
+        start = time.process_time()
+        items, log_q = base.sample(n, np.random.default_rng(0))
+        seconds[dtype] = time.process_time() - start
+        off[dtype] = np.abs(base.log_prob(items) - log_q).max()
+    rates = {dtype: f"{n / spent:.2f} a CPU second" for dtype, spent in seconds.items()}
+    detail = "; ".join(
+        f"{dtype}: {rates[dtype]}, log_prob off by at most {off[dtype]:.1e}" for dtype in rates
+    )
+    value = seconds["float32"] / seconds["bfloat16"]
+    return "SmolLM2: bfloat16, draws/s against float32", value, ">= 0", detail
 
 
 def in_turn(base, q, n, times):
