@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import quasir as qr  # noqa: E402
 
-LIMITS = {"general": 8e6, "sentences": 6e6}
+LIMITS = {"general": 8e6, "questions": 6e6, "sentences": 6e6}
 FIRST = "How can I be a good geologist?"
 SAME = "What should I do to be a great geologist?"
 OTHERS = ["How do I read and find my YouTube comments?", "What can make physics easy to learn?"]
@@ -37,7 +37,7 @@ def test_the_package_stays_under_40_mb():
     assert sum(file.stat().st_size for file in files if file.is_file()) < 40e6
 
 
-@pytest.mark.parametrize("name", ["general"])
+@pytest.mark.parametrize("name", ["general", "questions"])
 def test_a_causal_model_draws_what_it_scores(name):
     base = qr.text.CausalLM(f"quasir/{name}", max_tokens=12, device="cpu")
     batch = base.sample(32, np.random.default_rng(0))
@@ -48,6 +48,7 @@ def test_a_causal_model_draws_what_it_scores(name):
     ("name", "text", "worse"),
     [
         ("general", "The film was released in the United States.", "The States in film the was."),
+        ("questions", FIRST, "How good I can geologist a be?"),
     ],
 )
 def test_a_causal_model_prefers_words_in_order(name, text, worse):
