@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 from quasir import recipes
 from quasir.core.files import is_file
@@ -43,34 +43,6 @@ __all__ = [
 
 RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
-
-
-@overload
-def run(
-    recipe: RecipeSource,
-    out: str | Path | None = None,
-    draws: int | None = None,
-    seed: int | None = None,
-    progress: bool | Reporter = True,
-    *,
-    context: str | None = None,
-    allow_code: bool = False,
-) -> Run: ...
-
-
-@overload
-def run(
-    recipe: RecipeSource,
-    out: str | Path | None = None,
-    draws: int | None = None,
-    seed: int | None = None,
-    progress: bool | Reporter = True,
-    *,
-    context: str | None = None,
-    allow_code: bool = False,
-    contexts: str | Path | Sequence[Any] | None,
-    column: str | None = None,
-) -> Run | ContextRun: ...
 
 
 def run(

@@ -100,11 +100,8 @@ class Store:
                 "version. Put an unchanged copy back, or begin a new run in another folder."
             ) from error
         if (store.manifest.contexts is not None) != cls.of_contexts:
-            said = (
-                "is no run over contexts: it has none"
-                if cls.of_contexts
-                else "is a run over contexts: qr.open_run(folder) gives them one by one"
-            )
+            over = "is a run over contexts: qr.open_run(folder) gives them one by one"
+            said = "is no run over contexts" if cls.of_contexts else over
             raise InputError(f"{shortened(folder)} {said}.")
         return store
 
