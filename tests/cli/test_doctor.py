@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from quasir.cli import self_test
 from quasir.cli import doctor as doctor_module
+from quasir.cli import self_test
 from quasir.cli.doctor import PACKAGES, extras
 from tests.cli.helpers import inside
 
