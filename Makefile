@@ -42,7 +42,7 @@ browser:  # Debian's chromium, in which the report is tested; installed once, wh
 docs: commands  ## the site, with every notebook run: docs/_build/html/index.html (ten minutes, the first time)
 	$(BIN)/quasir run scientists --out docs/_build/runs/scientists
 	rm -rf docs/reference/generated
-	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 commands: $(STAMP)  ## write docs/commands.md anew
 	$(BIN)/python -m quasir.cli.help_page > docs/commands.md

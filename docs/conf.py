@@ -39,7 +39,7 @@ myst_links_external_new_tab = False
 
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "notebooks")
-nb_execution_timeout = 600
+nb_execution_timeout = 1800  # a busy machine may be ten times as slow
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +18,13 @@ import quasir
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+VERSIONS = [
+    found["version"]
+    for line in PROJECT["classifiers"]
+    if (found := re.fullmatch(r"Programming Language :: Python :: (?P<version>3\.\d+)", line))
+]
 
 
 def test_one_version_everywhere():
@@ -63,11 +72,13 @@ def test_what_is_in_them(built):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sdist", "wheel"])
-def test_it_runs_in_an_empty_environment(built, tmp_path, kind):
-    """Without extras there is no torch, and the Poissons run."""
+@pytest.mark.parametrize(
+    ("kind", "version"), [("sdist", VERSIONS[0]), *(("wheel", version) for version in VERSIONS)]
+)
+def test_it_runs_in_an_empty_environment(built, tmp_path, kind, version):
+    """Without extras there is no torch, and the Poissons run, on each Python of the classifiers."""
     package = built[0] if kind == "sdist" else built[1]
-    python = empty_environment(tmp_path)
+    python = empty_environment(tmp_path, interpreter(version))
     run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", package)
     quasir = python.with_name("quasir")
     told = json.loads(run(quasir, "doctor", "--json", cwd=tmp_path))
@@ -90,7 +101,16 @@ def test_with_language_models(built, tmp_path):
     assert len((tmp_path / "run" / "samples.jsonl").read_text().splitlines()) > 0
 
 
-def empty_environment(folder):
+def interpreter(version):
+    """Return a Python of this version; skip the test where there is none."""
+    if sys.version.startswith(f"{version}."):
+        return sys.executable
+    pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+    found = shutil.which(f"python{version}") if not pyenv else str(pyenv[-1])
+    return found or pytest.skip(f"there is no Python {version} here")
+
+
+def empty_environment(folder, python=sys.executable):
     """Return the Python of a new environment that sees no other packages."""
-    run(sys.executable, "-m", "venv", folder / "venv")
+    run(python, "-m", "venv", folder / "venv")
     return folder / "venv" / "bin" / "python"
