@@ -2,8 +2,8 @@
 
 What is minimised is Renyi's divergence D_k(p, q) = log E_p[(p/q)^(k - 1)]/(k - 1), which is KL at
 k = 1. It is convex in the logs of the factors if the base has no share, since -log q then is. Means
-under p are estimated on draws with the weights P/m, m being the mixture of the proposals that drew them. No network is
-asked: `Masses` has all that log q depends on.
+under p are estimated on draws with the weights P/m, m being the mixture of the proposals that drew
+them. No network is asked: `Masses` has all that log q depends on.
 """
 
 from __future__ import annotations
