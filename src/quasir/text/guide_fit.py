@@ -1,9 +1,9 @@
 """Fitting a boost: the factors, and the share of the base, that bring q closest to p on a pilot.
 
 What is minimised is Renyi's divergence D_k(p, q) = log E_p[(p/q)^(k - 1)]/(k - 1), which is KL at
-k = 1. It is convex in the logs of the factors, since -log q is. Means under p are estimated on
-draws with the weights P/m, m being the mixture of the proposals that drew them. No network is
-asked: `Masses` has all that log q depends on.
+k = 1. It is convex in the logs of the factors if the base has no share, since -log q then is. Means
+under p are estimated on draws with the weights P/m, m being the mixture of the proposals that drew
+them. No network is asked: `Masses` has all that log q depends on.
 """
 
 from __future__ import annotations

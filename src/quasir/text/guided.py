@@ -268,7 +268,7 @@ class Guided:
         """Return the proposal with the factors that bring q closest to p on a pilot.
 
         What is minimised is not KL(p, q), which minds rare texts too little for a small TVD, but
-        Renyi's divergence of order 3, also convex in the logs of the factors.
+        Renyi's divergence of order 3; without a share it is convex in the logs of the factors.
 
         The pilot has four rounds, each drawn from what the earlier ones gave. Factors that the
         boost has are where it begins. If the share is above 0, it is fitted too.
