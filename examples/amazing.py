@@ -83,7 +83,7 @@ def main():
     """Draw from each proposal and print its trade-off, then the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=256, help="from each of the others")
-    parser.add_argument("--boosted", type=int, default=512, help="draws with the boost")
+    parser.add_argument("--boosted", type=int, default=768, help="draws with the boost")
     parser.add_argument("--factor", type=float, default=300.0, help="of the boost")
     parser.add_argument("--pilot", type=int, default=0, help="draws to fit the factors on; 0: none")
     parser.add_argument("--word", default="amazing")

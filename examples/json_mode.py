@@ -59,6 +59,8 @@ def masked(target, q, n, out):
     for tvd in TVDS:
         try:
             print(f"at TVD {tvd:g}: acceptance {curve.at(tvd=tvd).acceptance_rate}")
+            promised = curve.at(tvd=tvd, confidence=0.95).acceptance_rate
+            print(f"  promised, with confidence 0.95: acceptance {promised}")
         except qr.UnreachableError as error:
             print(f"at TVD {tvd:g}: {error}")
     return draws
@@ -179,7 +181,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=256, help="with plain masking")
     parser.add_argument("--round", type=int, default=128, help="draws that a trie learns from")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
     parser.add_argument("--out", type=Path, default=Path("runs/json-mode"))
     parser.add_argument("--figures", type=Path, help="folder for the figures")
