@@ -1,7 +1,8 @@
 """The context of a recipe: ``{context}`` in its texts, filled before the run begins.
 
 A conditional target, such as the paraphrases of a sentence (section 3.3), has one recipe for all
-contexts. The texts of prompts, sources, round trips and similarities may have the field.
+contexts. The texts of prompts, sources, round trips and similarities may have the field. As a word
+of a guide's boost it stands for the words of the context: ``boost: {"{context}": 100}``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from quasir.core.formatting import shown
 from quasir.errors import RecipeError
 from quasir.features.sentence_models import is_installed
+from quasir.recipes.guide_schema import GuideSpec
 from quasir.recipes.schema import FeatureSpec, Recipe, Source
 
 __all__ = ["check_filled", "filled", "with_installed"]
@@ -19,6 +21,8 @@ __all__ = ["check_filled", "filled", "with_installed"]
 FIELD = "{context}"
 OTHER = re.compile(r"\{[A-Za-z_]\w*\}")
 """What looks like a field; braces that hold anything else are text."""
+WORD = re.compile(r"[^\W_]{3,}")
+"""A word of the context that is boosted; shorter ones say little."""
 
 
 def filled(recipe: Recipe, context: str) -> Recipe:
@@ -46,7 +50,7 @@ def filled(recipe: Recipe, context: str) -> Recipe:
             raise RecipeError(
                 f"{shown(text)} has the field {others[0]}, but a recipe has only {FIELD}."
             )
-    return _mapped(recipe, lambda text: text.replace(FIELD, context))
+    return _mapped(recipe, lambda text: text.replace(FIELD, context), WORD.findall(context))
 
 
 def check_filled(recipe: Recipe) -> None:
@@ -83,12 +87,12 @@ def _texts(recipe: Recipe) -> list[str]:
         found.append(text)
         return text
 
-    _mapped(recipe, note)
+    _mapped(recipe, note, [FIELD])
     return found
 
 
-def _mapped(recipe: Recipe, change: Callable[[str], str]) -> Recipe:
-    """Return a recipe with each of these texts changed."""
+def _mapped(recipe: Recipe, change: Callable[[str], str], words: list[str]) -> Recipe:
+    """Return a recipe with each of these texts changed, and `words` for the field in boosts."""
 
     def within(source: Source) -> Source:
         update: dict[str, object] = {
@@ -101,6 +105,9 @@ def _mapped(recipe: Recipe, change: Callable[[str], str]) -> Recipe:
             update["round_trip"] = source.round_trip.model_copy(update={"text": text})
         if source.mixture is not None:
             update["mixture"] = [within(part) for part in source.mixture]
+        if source.guide is not None and FIELD in (source.guide.boost or ()):
+            update["guide"] = _boosted(source.guide, words)
+            change(FIELD)
         return source.model_copy(update=update)
 
     def of(spec: FeatureSpec) -> FeatureSpec:
@@ -116,3 +123,15 @@ def _mapped(recipe: Recipe, change: Callable[[str], str]) -> Recipe:
             "features": {name: of(spec) for name, spec in recipe.features.items()},
         }
     )
+
+
+def _boosted(guide: GuideSpec, words: list[str]) -> GuideSpec:
+    """Return a guide that boosts `words` instead of the field, each with the field's factor."""
+    if not isinstance(guide.boost, dict):
+        raise RecipeError(f'{FIELD} under boost needs a factor, as in {{"{FIELD}": 100}}.')
+    if not words:
+        raise RecipeError("the context has no word of three letters that a guide could boost.")
+    boost: dict[str, float] = {}
+    for name, factor in guide.boost.items():
+        boost |= dict.fromkeys(words, factor) if name == FIELD else {name: factor}
+    return guide.model_copy(update={"boost": boost})
