@@ -28,6 +28,9 @@ def run(place: Place) -> Result:
         draws[pool.folder.name] = len(pool.draws)
         curve = pool.curve
         most = curve.n_possible / curve.n
+        if not most:
+            rows.append((f"{panel.paper}: beta_min", STATED[name][0], "unknown: no draw has P > 0"))
+            continue
         low = curve.at(acceptance_rate=NEAR * most)
         high = curve.at(acceptance_rate=LOWEST)
         log_z = float(high.log_z.value)
