@@ -83,7 +83,7 @@ def verdict(pool: Pool, guide: bool) -> str:
     proposal = "The proposal is a guide; the paper's is tuned by DPG. " if guide else ""
     return (
         f"{proposal}As in the paper, TVD, its bounds and KL fall to 0 with the acceptance rate. "
-        f"Moments of samples are within {pool.farthest():.1f} standard errors of their predictions. "
+        f"Moments of samples are within {pool.farthest():.1f} standard errors of predictions. "
         + (
             "The paper finds a rate of 1e-3 enough to match the target nearly perfectly, and so "
             f"do we: TVD is at most {cert.tvd.high:.2g} there (95 %)."
