@@ -50,8 +50,8 @@ def run(place: Place) -> Result:
         draws={folder.name: found.pool_size, "steps of each walk at most": steps},
         verdict=(
             "As in the paper, QRS and IMH always have the word, and IMH repeats itself. "
-            f"{said_of_walks(found.rows)} Our walks begin where P > 0 and cannot leave it, so they have "
-            "the word always; the paper's begin anywhere. Perplexity and Self-BLEU cannot be "
+            f"{said_of_walks(found.rows)} Our walks begin where P > 0 and cannot leave it, so they "
+            "have the word always; the paper's begin anywhere. Perplexity and Self-BLEU cannot be "
             "compared: models and lengths differ, and the paper's Self-BLEU is over characters. "
             "Our proposal is a guide, the paper's is tuned by DPG."
         ),
