@@ -28,6 +28,9 @@ def run(place: Place) -> Result:
         draws[pool.folder.name] = len(pool.draws)
         curve = pool.curve
         most = curve.n_possible / curve.n
+        if not most:
+            rows.append((f"{panel.paper}: beta_min", STATED[name][0], "unknown: no draw has P > 0"))
+            continue
         low = curve.at(acceptance_rate=NEAR * most)
         high = curve.at(acceptance_rate=LOWEST)
         log_z = float(high.log_z.value)
@@ -44,10 +47,10 @@ def run(place: Place) -> Result:
         rows=rows,
         draws=draws,
         verdict=(
-            "Betas themselves cannot be compared: they carry the scale of P, and so the scale of "
+            "Betas themselves cannot be compared: they carry the scale of P, and so that of "
             "exp(lambda phi). Above every ratio AR is Z/beta, so an acceptance rate of 1e-5 is at "
-            "beta = 1e5 Z in every experiment, here and in the paper. Our beta_min is where 99 % "
-            "of all draws with P > 0 are accepted; any smaller beta gives the same samples."
+            "beta = 1e5 Z in each of our experiments. Our beta_min is where 99 % of all draws with "
+            "P > 0 are accepted: below it hardly anything changes."
         ),
     )
 

@@ -8,6 +8,8 @@ The paper's word is "Wikileaks", in about 1e-4 of GPT-2's texts; ours is as rare
 
 from __future__ import annotations
 
+import math
+
 from matplotlib.figure import Figure
 
 from experiments.controlled import Pool
@@ -29,6 +31,9 @@ AT = (1e-2, 1e-3, 1e-4)
 HALF = 2
 """Eight pools have half the draws of a pool each."""
 GREY = "#777777"
+TUNED = "DPG, half base"
+ENOUGH = 10
+"""Draws with the word, below which a proposal is not judged."""
 
 
 def run(place: Place) -> Result:
@@ -38,12 +43,12 @@ def run(place: Place) -> Result:
     for name, prompt in PROMPTS.items():
         pools[name] = Pool(prompted(place, WORD, name, prompt, draws))
     pools["guide"] = Pool(guided(place, WORD, draws))
-    pools["DPG, half base"] = Pool(tuned(place, WORD, draws))
-    rows: list[Row] = []
+    pools[TUNED] = Pool(tuned(place, WORD, draws))
+    z, se = frequency(pools)
+    rows: list[Row] = [("texts of a with the word", "about 1e-4", f"{z:.2e} ± {se:.0e}")]
     for name, pool in pools.items():
         share = pool.curve.n_possible / pool.curve.n
-        stated = "1e-4" if name == "plain" else "figure only"
-        rows.append((f"{name}: share of draws with the word", stated, f"{share:.3g}"))
+        rows.append((f"{name}: share of draws with the word", "figure only", f"{share:.3g}"))
         if pool.curve.n_possible:
             rows.append((f"{name}: TVD(p, q)", "figure only", cell(pool.curve.proposal.tvd)))
         for rate in AT:
@@ -60,16 +65,39 @@ def run(place: Place) -> Result:
 
 
 def verdict(pools: dict[str, Pool]) -> str:
-    """Say which proposals help."""
-    share = {name: pool.curve.n_possible / pool.curve.n for name, pool in pools.items()}
+    """Say which proposals help, as far as the draws show it."""
+    hits = {name: pool.curve.n_possible for name, pool in pools.items()}
+    share = {name: hits[name] / pool.curve.n for name, pool in pools.items()}
     best = max(PROMPTS, key=lambda name: share[name])
-    return (
-        f"As in the paper, the plain model is exact and accepts only {share['plain']:.2g}, and the "
-        f"tuned model reaches low TVD at higher rates. The best prompt here is {best!r}: "
-        f"{share[best]:.2g} of its draws have the word. A small model follows prompts less than "
-        "GPT-2 does. A boost of the word, which the paper does not have, brings it into "
+    said = [
+        "The plain model is exact, as in the paper, and accepts about 1 draw in "
+        f"{1 / frequency(pools)[0]:,.0f}."
+    ]
+    if hits[best] < ENOUGH:
+        said.append(
+            f"At most {hits[best]} draws of a prompt have the word: too few to tell prompts apart. "
+            "The paper's prompts help GPT-2 clearly."
+        )
+    else:
+        said.append(f"The best prompt is {best!r}: {share[best]:.2g} of its draws have the word.")
+    if hits[TUNED] < ENOUGH:
+        said.append(
+            f"Only {hits[TUNED]} draws of the tuned model have it: it was tuned too briefly, and "
+            "is no better yet. In the paper it is the best proposal."
+        )
+    else:
+        said.append(f"The tuned model has it in {share[TUNED]:.2g} of its draws.")
+    said.append(
+        "A boost of the word, fitted on a pilot and not in the paper, brings it into "
         f"{share['guide']:.2g} of the draws without any tuning."
     )
+    return " ".join(said)
+
+
+def frequency(pools: dict[str, Pool]) -> tuple[float, float]:
+    """Return how often the plain model has the word, and its error: Z, from the guide's draws."""
+    log_z = pools["guide"].curve.log_z[0]
+    return math.exp(log_z.value), math.exp(log_z.value) * log_z.se
 
 
 def figure(pools: dict[str, Pool]) -> Figure:

@@ -12,12 +12,14 @@ from quasir.compare.rows import Row as Measured
 from quasir.core.progress import Lines
 from quasir.estimation.quantities import Moment
 
-__all__ = ["compared", "name_of", "rows_of"]
+__all__ = ["compared", "name_of", "rows_of", "said_of_walks"]
 
 SAMPLES, RUNS, BURN_IN = 1000, 10, 1000
 """As in the paper; less where the pool is too small."""
 BURNT = 40
 """The burn-in is at most the pool's draws divided by this."""
+ENOUGH = 10
+"""Samples of a walk, below which it is not judged."""
 COLUMNS = {"ppl": "PPL", "self_bleu": "Self-BLEU-5", "unique": "% unique", "tvd": "TVD", "kl": "KL"}
 PER_CENT = ("self_bleu", "unique")
 
@@ -76,3 +78,13 @@ def rows_of(
             text = one.cells[column].text(100.0 if column in PER_CENT else 1.0)
             rows.append((f"{name}: {COLUMNS[column]}", theirs.get(column, "-"), text))
     return rows
+
+
+def said_of_walks(measured: Sequence[Measured]) -> str:
+    """Say what the random walks show, or that they are too short to show anything."""
+    walks = [row for row in measured if row.sampler == "rwmh"]
+    n = min((row.n for row in walks), default=0)
+    if n < ENOUGH:
+        return f"The walks have {n} samples a run here, too few to say whether they move."
+    least = min(row.cells["unique"].runs.mean for row in walks)
+    return f"Random walks hardly move: at their worst {100 * least:.0f} % of samples are unique."

@@ -15,7 +15,9 @@ SIZES = {
     "sports": {"draws": 1024, "samples": 10},
     "female": {"draws": 1024, "samples": 10},
     "contains": {"draws": 4096, "samples": 2},
+    "paraphrase": {"draws": 1024, "samples": 1},
 }
+CONTEXTS = {"paraphrase": ["--context", "Which is the best phone under 15000 Rs.?"]}
 
 
 def test_none_is_left_out():
@@ -26,7 +28,7 @@ def test_none_is_left_out():
 def test_run_to_its_end(name, tmp_path):
     recipe = yaml.safe_load(recipes.BUILT_IN[name].read_text()) | SIZES[name]
     (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
-    out, _ = quasir("run", f"{name}.yaml", "--json", cwd=tmp_path)
+    out, _ = quasir("run", f"{name}.yaml", "--json", *CONTEXTS.get(name, []), cwd=tmp_path)
     run = tmp_path / "runs" / name
     certificate = json.loads(out)
     assert certificate["n"] == SIZES[name]["draws"]
@@ -45,5 +47,5 @@ def test_run_to_its_end(name, tmp_path):
         assert text.text
         assert len(text.token_ids) > 0
         manifest = json.loads((run / "manifest.json").read_text())
-        assert manifest["models"][0]["name"] == "quasir/biographies"
+        assert manifest["models"][0]["name"] == resolved.base.model
         assert len(manifest["models"][0]["weights_sha256"]) == 64

@@ -252,7 +252,7 @@ samples: 10
 def test_recipes_are_listed_and_shown():
     out, _ = quasir("recipes")
     names = [line.split()[0] for line in out.splitlines()]
-    assert set(names) == {"contains", "female", "poissons", "scientists", "sports"}
+    assert set(names) == {"contains", "female", "paraphrase", "poissons", "scientists", "sports"}
     shown, _ = quasir("recipes", "show", "scientists", "--seed", 4)
     assert recipes.parse(shown, "shown").want == {"science": 1.0, "female": 0.5}
     assert recipes.parse(shown, "shown").seed == 4

@@ -16,6 +16,8 @@ def test_a_package_is_found_without_importing_it(tmp_path, monkeypatch):
     assert is_installed("my-sentences")
     assert SentenceModel("my-sentences").folder == folder
     assert not is_installed("not an identifier/at all")
+    assert not is_installed("__main__")
+    assert not is_installed("json")
 
 
 def test_a_folder_and_a_hub_id(tmp_path):

@@ -87,3 +87,21 @@ def test_instead_needs_a_threshold_of_the_other_model_too():
     similar = {"text": "a", "instead": {"better": 0.7}}
     with pytest.raises(qr.RecipeError, match="above is needed"):
         recipes.from_dict({"base": "m", "features": {"same": {"similarity": similar}}})
+
+
+def test_a_boost_of_the_context_is_of_its_words():
+    proposal = {"guide": {"boost": {"{context}": 100.0, "why": 2.0}}, "share": 0.1}
+    given = {"base": "m", "proposal": {"mixture": [proposal, "base"]}}
+    unfilled = recipes.from_dict(given)
+    with pytest.raises(qr.RecipeError, match="needs a context"):
+        context.check_filled(unfilled)
+    recipe = recipes.from_dict(given, "Is the best Ü2016 of an_old?")
+    boost = recipe.proposal.mixture[0].guide.boost
+    assert boost == {"the": 100.0, "best": 100.0, "Ü2016": 100.0, "old": 100.0, "why": 2.0}
+    context.check_filled(recipe)
+    assert recipe == recipes.parse(recipes.dump(recipe), "again")
+    with pytest.raises(qr.InputError, match="no word of three letters"):
+        recipes.from_dict(given, "a b")
+    given["proposal"]["mixture"][0]["guide"] = {"boost": ["{context}"]}
+    boost = recipes.from_dict(given, "good").proposal.mixture[0].guide.boost
+    assert boost == ["good"]  # its factor is to be fitted

@@ -105,7 +105,10 @@ def _in_package(name: str) -> Path | None:
     module = name.replace("-", "_")
     if not module.isidentifier():
         return None
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # such as a module that was run and not imported
+        return None
     for place in (spec.submodule_search_locations or []) if spec is not None else []:
         for mark in sorted(Path(place).glob(f"**/{MARK}")):
             return mark.parent
