@@ -20,6 +20,8 @@ from quasir.recipes.schema import FeatureSpec, Recipe, Source
 __all__ = ["fields_of", "fill", "prompt_fields", "refuse_missing"]
 
 Value = Callable[[str], str]
+WORD = re.compile(r"[^\W_]{3,}")
+"""A word of a field that is boosted; shorter ones say little."""
 
 
 def fill(recipe: Recipe, context: Context) -> Recipe:
@@ -118,13 +120,18 @@ def _source(source: Source, into: Fill) -> Source:
 def _guide(guide: GuideSpec, into: Fill) -> GuideSpec:
     boost: Any = guide.boost
     if isinstance(boost, dict):
-        boost = {into(word): factor for word, factor in boost.items()}
-        if len(boost) < len(guide.boost or ()):
-            raise InputError("two words of a boost are the same in one context: leave one out.")
+        boost = {new: factor for word, factor in boost.items() for new in _boosted(word, into)}
     elif boost is not None:
-        boost = [into(word) for word in boost]
+        boost = list(dict.fromkeys(new for word in boost for new in _boosted(word, into)))
     made: GuideSpec = _changed(guide, boost=boost)
     return made
+
+
+def _boosted(word: str, into: Fill) -> list[str]:
+    """Return the words that a boost names: a field alone stands for the words of its value."""
+    text = into(word)
+    field = FIELD.fullmatch(word)
+    return (WORD.findall(text) if field and not field[1] else []) or [text]
 
 
 def _feature(spec: FeatureSpec, into: Fill) -> FeatureSpec:
