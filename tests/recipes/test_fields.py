@@ -48,6 +48,16 @@ def test_every_place():
     assert features["exact"].language.regex == r"a\.b+"
 
 
+@pytest.mark.parametrize("boost", [{"{q}": 3.0, "x {q}": 2.0}, ["{q}", "x {q}"]])
+def test_a_field_alone_in_a_boost_stands_for_its_words(boost):
+    base = {"model": "quasir/biographies", "prompt": "a"}
+    recipe = recipes.from_dict({"base": base, "proposal": {"guide": {"boost": boost}}})
+    made = fill(recipe, Context(0, {"q": "How can I sail, how?"})).proposal.guide.boost
+    assert list(made) == ["How", "can", "sail", "how", "x How can I sail, how?"]
+    assert isinstance(made, list) or list(made.values()) == [3.0, 3.0, 3.0, 3.0, 2.0]
+    assert list(fill(recipe, Context(0, {"q": "I"})).proposal.guide.boost) == ["I", "x I"]
+
+
 def test_which_fields():
     recipe = recipes.parse(RECIPE, "r.yaml")
     assert fields_of(recipe) == ["name", "question"]

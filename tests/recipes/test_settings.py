@@ -16,7 +16,7 @@ KINDS = {
     "round_trip": "round_trip: {there: x, back: y, text: z}",
 }
 VALUES = {"dtype": "float32", "temperature": "1", "top_k": "3", "top_p": "0.5"}
-VALUES |= {"chat": "[{role: user, content: x}]"}
+VALUES["chat"] = "[{role: user, content: x}]"
 
 
 def refused(text, says, line):

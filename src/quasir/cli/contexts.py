@@ -15,6 +15,7 @@ from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
 from quasir.runs.begun import check_seed
 from quasir.runs.contexts.allocation import shared_out
+from quasir.runs.contexts.loading import draws_by_context
 from quasir.runs.contexts.more import draw_more_of
 from quasir.runs.contexts.on_disk import ContextRun, OneContext
 from quasir.runs.contexts.one_page import write_context_page
@@ -74,6 +75,13 @@ def report_contexts(run: Path, context: int | None, seed: int | None) -> Path:
         return write_context_page(made[context])
 
 
+def found_draws(made: ContextRun, context: int | None) -> dict[int, Draws]:
+    """Return the draws of one context, or of all that have any."""
+    if context is None:
+        return draws_by_context(made.store, made.entries)
+    return {context: made[context].draws} if made.store.counts()[context] else {}
+
+
 def sample_contexts(
     run: Path,
     n: int,
@@ -91,10 +99,10 @@ def sample_contexts(
     wish = given_wish(confidence, **wishes) or made.recipe.choose.wish
     places = range(len(made)) if context is None else [made[context].place]
     shares = shared_out(n, len(made)) if context is None else [n]
+    found = found_draws(made, context)
     results = []
     for place, share in zip(places, shares, strict=True):
-        entry = made.entries[place]
-        draws = None if entry.failed is not None else made[place].draws
+        entry, draws = made.entries[place], found.get(place)
 
         def more(wanted: int, place: int = place) -> Draws:
             with locked(run):
@@ -185,12 +193,14 @@ def plan_contexts(
     made = opened(run, seed)
     wish = given_wish(confidence, **wishes) or made.recipe.choose.wish
     places = range(len(made)) if context is None else [made[context].place]
+    found = found_draws(made, context)
     plans, unplanned = {}, {}
     last: QuasirError | None = None
     for place in places:
         try:
-            pilot = made[place].draws
-            plans[place] = plan_run(made.store, wish, se, of, share, pilot=pilot)
+            if place not in found:
+                raise InputError(f"context {place} has no draws: nothing can be planned from them.")
+            plans[place] = plan_run(made.store, wish, se, of, share, pilot=found[place])
         except QuasirError as error:
             unplanned[place], last = str(error), error
     if not plans and last is not None:

@@ -55,5 +55,5 @@ def check_filled(recipe: Recipe) -> None:
     if NAME in fields_of(recipe):
         raise RecipeError(
             f"the recipe needs a context, since {{{NAME}}} stands in it: give one with "
-            '`quasir run RECIPE --context "TEXT"`, or a file of them with --contexts.'
+            "--context TEXT, or a file of them with --contexts."
         )

@@ -1,8 +1,7 @@
 """Fields of contexts in a recipe: ``{question}`` stands for a text, and nothing is evaluated.
 
 Fields stand in prompts, chats, sources, the words, strings and patterns of features, the texts
-that features compare with, and the words of boosts, where a field alone stands for the words of its
-text: ``boost: {"{question}": 100}``. In a pattern the field's value is escaped.
+that features compare with, and the words of boosts. In a pattern the field's value is escaped.
 ``{{question}}`` is the text {question} itself.
 """
 
@@ -12,7 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from quasir.core.formatting import escaped, shown
 from quasir.errors import InputError
 from quasir.recipes.contexts import Context
 from quasir.recipes.guide_schema import GuideSpec, LanguageSpec
@@ -45,7 +43,7 @@ def fields_of(recipe: Recipe) -> list[str]:
 
     def note(name: str) -> str:
         names.setdefault(name)
-        return "xxx"
+        return "x"
 
     _filled(recipe, note)
     return list(names)
@@ -57,7 +55,7 @@ def prompt_fields(recipe: Recipe) -> list[str]:
 
     def note(name: str) -> str:
         names.setdefault(name)
-        return "xxx"
+        return "x"
 
     for source in (recipe.base, recipe.proposal):
         _source(source.model_copy(update={"guide": None}), Fill(note))
@@ -122,27 +120,18 @@ def _source(source: Source, into: Fill) -> Source:
 def _guide(guide: GuideSpec, into: Fill) -> GuideSpec:
     boost: Any = guide.boost
     if isinstance(boost, dict):
-        pairs = [(each, factor) for word, factor in boost.items() for each in _words(word, into)]
-        boost = dict(pairs)
-        if len(boost) < len({(word.lower(), factor) for word, factor in pairs}):
-            raise InputError("two words of a boost are the same in one context: leave one out.")
+        boost = {new: factor for word, factor in boost.items() for new in _boosted(word, into)}
     elif boost is not None:
-        boost = [into(word) for word in boost]
+        boost = list(dict.fromkeys(new for word in boost for new in _boosted(word, into)))
     made: GuideSpec = _changed(guide, boost=boost)
     return made
 
 
-def _words(word: str, into: Fill) -> list[str]:
-    """Return what a word of a boost stands for: a field alone stands for the words of its text."""
-    if FIELD.fullmatch(word) is None or word.startswith("{{"):
-        return [into(word)]
+def _boosted(word: str, into: Fill) -> list[str]:
+    """Return the words that a boost names: a field alone stands for the words of its value."""
     text = into(word)
-    found = list(dict.fromkeys(WORD.findall(text)))
-    if not found:
-        raise InputError(
-            f"{escaped(word)} is boosted, but {shown(text)} has no word of three letters."
-        )
-    return found
+    field = FIELD.fullmatch(word)
+    return (WORD.findall(text) if field and not field[1] else []) or [text]
 
 
 def _feature(spec: FeatureSpec, into: Fill) -> FeatureSpec:

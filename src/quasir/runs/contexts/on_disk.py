@@ -39,6 +39,21 @@ class ContextRun:
     Attributes
     ----------
     folder : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {
+    ...     "base": {"table": {"a cat": 0.6, "a dog": 0.4}},
+    ...     "features": {"has": {"contains": "{word}"}},
+    ...     "want": {"has": 1},
+    ...     "choose": {"beta": 1},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, f"{folder}/r", 8000, contexts=["cat", "dog"], progress=False)
+    ...     [round(one.certificate.acceptance_rate.value, 1) for one in (run[0], run[1])]
+    [0.6, 0.4]
     """
 
     def __init__(self, folder: Path) -> None:
