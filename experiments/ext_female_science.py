@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiments.results import Place, Result, main
 from experiments.samplers import compared, rows_of, said_of_walks
+from quasir.compare.rows import Row as Measured
 from quasir.compare.table import samplers_markdown
 
 POOL = "scientists-mixed"
@@ -36,14 +39,19 @@ def run(place: Place) -> Result:
         title="Five samplers on female scientists (`tab:ext_female_science`)",
         rows=rows_of(found.rows, ["science", "female"], stated=stated),
         draws={POOL: found.pool_size, "steps of each walk at most": steps},
-        verdict=(
-            "As in the paper, QRS, IMH and IMH-reset meet the wishes, and IMH repeats itself. "
-            f"{said_of_walks(found.rows)} Perplexity and Self-BLEU cannot be compared: models and "
-            "lengths differ, and the paper's Self-BLEU was made on characters, ours on words. Our "
-            "walks start where P > 0 and never leave it, so all their samples are scientists; the "
-            "paper's start anywhere. Self-BLEU and % unique depend on the number of samples."
-        ),
+        verdict=verdict(found.rows),
         tables={"All columns": samplers_markdown(found, "").split("\n", 2)[2]},
+    )
+
+
+def verdict(measured: Sequence[Measured]) -> str:
+    """Say how the samplers compare with the paper's."""
+    return (
+        "As in the paper, QRS, IMH and IMH-reset meet the wishes, and IMH repeats itself. "
+        f"{said_of_walks(measured)} Perplexity and Self-BLEU cannot be compared: models and "
+        "lengths differ, and the paper's Self-BLEU was made on characters, ours on words. Our "
+        "walks start where P > 0 and never leave it, so all their samples are scientists; the "
+        "paper's start anywhere. Self-BLEU and % unique depend on the number of samples."
     )
 
 

@@ -62,7 +62,7 @@ def page(out: Path, figures: str = FIGURES) -> str:
 
 
 def main() -> None:
-    """Write the page and copy its figures."""
+    """Write the page, and copy its figures and results."""
     parser = argparse.ArgumentParser(prog="python -m experiments.page", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
     parser.add_argument("--page", type=Path, default=PAGE, help=f"default {PAGE}")
@@ -70,9 +70,9 @@ def main() -> None:
     folder = arguments.page.parent / FIGURES
     make_folder(folder)
     for name in ORDER:
-        figure = arguments.out / f"{name}.png"
-        if figure.is_file():
-            shutil.copyfile(figure, folder / figure.name)
+        for file in (arguments.out / f"{name}.png", arguments.out / f"{name}.json"):
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
     write_text(arguments.page, page(arguments.out))
 
 
