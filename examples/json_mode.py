@@ -202,6 +202,7 @@ def main():
     if arguments.figures:
         from json_mode_figures import plot_choices, plot_schema
 
+        arguments.figures.mkdir(parents=True, exist_ok=True)
         plot_choices(chosen, arguments.figures / "json-mode-choice.png")
         plot_schema(draws, hobbies, learnt, arguments.figures / "json-mode-schema.png")
 
