@@ -43,6 +43,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_a_context_makes_a_run_that_keeps_it(folder):
     context = "why good geologist"
     out, _ = quasir("run", "again.yaml", "--context", context, "--json", cwd=folder)
