@@ -108,3 +108,10 @@ def test_a_field_that_is_no_text():
     for name, said in [("a", "must be a text"), ("b", "must be a text"), ("c", "no field")]:
         with pytest.raises(InputError, match=said):
             context.value(name)
+
+
+@pytest.mark.parametrize("name", ["absent.jsonl", "folder.txt"])
+def test_a_file_that_is_not_there(tmp_path, name):
+    (tmp_path / "folder.txt").mkdir()
+    with pytest.raises(qr.InputError, match=r"does not exist, or is no file: .* contexts\.$"):
+        read_contexts(tmp_path / name)

@@ -184,6 +184,8 @@ def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{name} is larger than 1 GB: give fewer or shorter contexts.")
         content = path.read_bytes()
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"{name} cannot be read: {escaped(str(error), 200)}.") from error
     if kind == ".parquet":
