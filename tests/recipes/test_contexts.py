@@ -113,5 +113,5 @@ def test_a_field_that_is_no_text():
 @pytest.mark.parametrize("name", ["absent.jsonl", "folder.txt"])
 def test_a_file_that_is_not_there(tmp_path, name):
     (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(qr.InputError, match=r"does not exist, or is no file: .* contexts\.$"):
+    with pytest.raises(InputError, match=r"does not exist, or is no file: .* contexts\.$"):
         read_contexts(tmp_path / name)
