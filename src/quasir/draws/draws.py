@@ -272,12 +272,12 @@ class Draws(Tabular):
             If a shard is absent, truncated or edited.
         """
         store = run if isinstance(run, Store) else Store.open(run)
-        return cls._of_rows(store, store.rows(items, check))
+        return cls.from_rows(store.rows(items, check), **_facts(store))
 
     @classmethod
     def of_shard(cls, store: Store, number: int, items: bool = True) -> Draws:
         """Read the draws of one shard of a run; its pages are compared with their checksums."""
-        return cls._of_rows(store, store.rows_of(number, items))
+        return cls.from_rows(store.rows_of(number, items), **_facts(store))
 
     @property
     def rows(self) -> Rows:
@@ -289,7 +289,8 @@ class Draws(Tabular):
         return Rows(columns, self.items)
 
     @classmethod
-    def _of_rows(cls, store: Store, rows: Rows) -> Draws:
+    def from_rows(cls, rows: Rows, **facts: Any) -> Draws:
+        """Return the draws of a store's rows; `facts` are those that hold for all of them."""
         columns = rows.columns
         return cls(
             log_p=columns["log_p"],
@@ -302,10 +303,7 @@ class Draws(Tabular):
                 for name, column in columns.items()
                 if name.startswith(FEATURE)
             },
-            seed=store.seed,
-            doubts=store.doubts,
-            known=Known.from_dict(store.manifest.known),
-            base_check=BaseCheck.from_dict(store.manifest.base_check),
+            **facts,
         )
 
     def __repr__(self) -> str:
@@ -321,6 +319,15 @@ class Draws(Tabular):
             "log_u": self.log_u,
             "log_base": self.log_base,
         }
+
+
+def _facts(store: Store) -> dict[str, Any]:
+    return {
+        "seed": store.seed,
+        "doubts": store.doubts,
+        "known": Known.from_dict(store.manifest.known),
+        "base_check": BaseCheck.from_dict(store.manifest.base_check),
+    }
 
 
 def joined(parts: Sequence[Array | None]) -> Array | None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from quasir.certificates.figures import COLOURS
@@ -18,6 +13,7 @@ from quasir.certificates.whole import FOLLOWS
 from quasir.core.formatting import escaped
 from quasir.estimation.quantities import heading_of
 from quasir.estimation.shares import LEVELS
+from quasir.report.packaged import hash_of_script, packaged, template
 from quasir.report.page import About
 from quasir.report.phrases import number_text, phrase
 
@@ -43,8 +39,8 @@ def contexts_page(about: About, whole: Whole, rows: Sequence[Mapping[str, Any]])
         For each context: context, fields, draws, samples, beta, acceptance_rate, tvd, doubts,
         unserved and shown, as `quasir.runs.contexts.outputs.context_lines` returns.
     """
-    script = _packaged("contexts.js")
-    html = _template().render(
+    script = packaged("contexts.js")
+    html = template("contexts.html.jinja").render(
         about=about,
         colours=COLOURS,
         follows=FOLLOWS,
@@ -57,8 +53,8 @@ def contexts_page(about: About, whole: Whole, rows: Sequence[Mapping[str, Any]])
         number=_number,
         rows=[_row(row) for row in rows],
         script=Markup(script),
-        script_hash=_hash(script),
-        style=Markup(_packaged("page.css") + _packaged("contexts.css")),
+        script_hash=hash_of_script(script),
+        style=Markup(packaged("page.css") + packaged("contexts.css")),
         whole=whole,
     )
     return html.encode("utf-8", "replace").decode("utf-8")
@@ -106,21 +102,3 @@ def _is_number(value: Any) -> bool:
 
 def _number(value: Any) -> str:
     return number_text(value) if _is_number(value) else "unknown"
-
-
-@cache
-def _packaged(name: str) -> str:
-    return files("quasir.report").joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_packaged("contexts.html.jinja"))
-
-
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")

@@ -6,15 +6,10 @@ shows which of the drawn texts survive: those with alpha > beta.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from quasir.certificates.check import MAX_Z, Check
@@ -23,6 +18,7 @@ from quasir.core.formatting import tail_text
 from quasir.errors import InputError
 from quasir.estimation.quantities import heading_of, meaning_of
 from quasir.features import Feature
+from quasir.report.packaged import hash_of_script, packaged, template
 from quasir.report.page_data import as_json, page_data
 from quasir.report.phrases import Phrase, beta_text, number_text, phrase, rate_phrase
 from quasir.report.promise_sentences import promise_sentences
@@ -99,10 +95,10 @@ def page(
             "show texts that are not in the curves. Give the draws that the curve was made from."
         )
     data = page_data(curve.including(certificate.log_beta), certificate, draws, features)
-    script = _packaged("page_chart.js") + _packaged("page.js")
+    script = packaged("page_chart.js") + packaged("page.js")
     observed = {check.name: check for check in checks}
     doubtful = [check for check in checks if check.doubtful]
-    html = _template().render(
+    html = template("page.html.jinja").render(
         about=about,
         beta=beta_text(certificate.log_beta),
         certificate=certificate,
@@ -118,8 +114,8 @@ def page(
         number=number_text,
         promise=promise_sentences(certificate),
         script=Markup(script),
-        script_hash=_hash(script),
-        style=Markup(_packaged("page.css")),
+        script_hash=hash_of_script(script),
+        style=Markup(packaged("page.css")),
         tail=tail_text(certificate.pareto_k),
         wishes=[(one.name, sentences(one, observed.get(one.name))) for one in wished],
     )
@@ -134,22 +130,3 @@ def _estimates(certificate: Certificate) -> list[tuple[str, str, Phrase]]:
         said = rate_phrase(part) if key == "acceptance_rate" else phrase(part)
         rows.append((heading_of(key), meaning_of(key), said))
     return rows
-
-
-@cache
-def _packaged(name: str) -> str:
-    return files("quasir.report").joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_packaged("page.html.jinja"))
-
-
-def _hash(script: str) -> str:
-    """Return the script's hash, so that the page's policy allows this script and no other."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")

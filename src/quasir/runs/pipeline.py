@@ -27,6 +27,7 @@ from quasir.runs.on_disk import Run
 from quasir.runs.opening import is_context_run
 from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
+from quasir.runs.repair import check_or_forget
 from quasir.store import MANIFEST, Store, locked
 
 __all__ = [
@@ -226,13 +227,7 @@ def draw_all(
 ) -> int:
     """Make the missing draws; return how many."""
     reporter, store = reporter or Quiet(), begun.store
-    if repair:
-        damaged = store.damaged(marks=True)
-        if damaged:
-            reporter.say(f"drawing {len(damaged)} damaged shards again")
-            store.forget(damaged)
-    else:
-        store.check()
+    check_or_forget(store, repair, reporter)
     before = len(store)
     if before and store.missing(begun.recipe.draws):
         reporter.say(f"going on from {before:,} draws")

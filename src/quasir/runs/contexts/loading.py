@@ -10,7 +10,6 @@ import numpy as np
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.runs.contexts.table import Entry
-from quasir.store import FEATURE, Rows
 from quasir.store.context_store import ContextStore
 
 __all__ = ["draws_by_context", "draws_of"]
@@ -23,7 +22,7 @@ def draws_by_context(
     numbers = store.numbers()
     context = store.contexts_of(numbers)
     rows = store.rows_with(numbers, items)
-    every = _as_draws(rows)
+    every = Draws.from_rows(rows)
     order = np.argsort(context, kind="stable")
     places, starts = np.unique(context[order], return_index=True)
     ends = [*starts[1:], len(order)]
@@ -51,23 +50,7 @@ def draws_of(store: ContextStore, entry: Entry, items: bool = True) -> Draws:
         why = "" if entry.failed is None else f": {entry.failed}"
         raise InputError(f"context {place} of {store.folder} has no draws{why}")
     own = np.flatnonzero(store.contexts_of(numbers) == place)
-    return _of(_as_draws(store.rows_with(numbers, items)), own, entry)
-
-
-def _as_draws(rows: Rows) -> Draws:
-    columns = rows.columns
-    return Draws(
-        log_p=columns["log_p"],
-        log_q=columns["log_q"],
-        log_u=columns["log_u"],
-        items=rows.items,
-        log_base=columns.get("log_base"),
-        features={
-            name.removeprefix(FEATURE): column
-            for name, column in columns.items()
-            if name.startswith(FEATURE)
-        },
-    )
+    return _of(Draws.from_rows(store.rows_with(numbers, items)), own, entry)
 
 
 def _of(every: Draws, own: np.ndarray[tuple[int], np.dtype[np.intp]], entry: Entry) -> Draws:

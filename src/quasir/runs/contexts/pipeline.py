@@ -12,6 +12,7 @@ from quasir.runs.contexts.drawing import draw_shards
 from quasir.runs.contexts.loading import draws_by_context
 from quasir.runs.contexts.on_disk import ContextRun
 from quasir.runs.contexts.outputs import write_contexts_outputs
+from quasir.runs.repair import check_or_forget
 
 __all__ = ["draw_contexts", "finish_contexts"]
 
@@ -24,13 +25,7 @@ def draw_contexts(
 ) -> int:
     """Make the missing draws, round by round; return how many."""
     reporter, store = reporter or Quiet(), begun.store
-    if repair:
-        damaged = store.damaged(marks=True)
-        if damaged:
-            reporter.say(f"drawing {len(damaged)} damaged shards again")
-            store.forget(damaged)
-    else:
-        store.check()
+    check_or_forget(store, repair, reporter)
     if store.shards:
         reporter.say(f"going on from {len(store):,} draws")
     made = 0
