@@ -105,7 +105,8 @@ def read_tree(text: str, file: str) -> Node:
 def _events(text: str, place: Place) -> Iterator[Any]:
     try:
         for event in yaml.parse(text, Loader=LOADER):
-            place.line = event.start_mark.line + 1
+            if event.start_mark:
+                place.line = event.start_mark.line + 1
             yield event
     except yaml.MarkedYAMLError as error:
         if error.problem_mark:
