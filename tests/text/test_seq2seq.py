@@ -70,6 +70,18 @@ def test_the_source_matters(kind):
         lm.given("")
 
 
+def test_what_is_longer_than_the_positions_is_refused():
+    positions = make("marian").model.config.max_position_embeddings
+    assert make("marian", limit=positions - 1).log_prob(["a " * (positions - 1)])[0] < 0
+    with pytest.raises(qr.InputError, match=f"set max_tokens to at most {positions - 1}"):
+        make("marian", limit=positions)
+    longest = "a " * positions
+    make("marian", source=longest).sample(2, np.random.default_rng(0))
+    with pytest.raises(qr.InputError, match=f"the source has {positions + 1} tokens"):
+        make("marian", source=longest + "a")
+    make("t5", source=longest + "a", limit=positions)  # relative positions have no end
+
+
 def test_a_round_trip_is_the_way_back_from_the_beams_translation():
     there, back = make("marian", seed=2), make("marian", seed=1)
     there.model.final_logits_bias[:, there.end] -= 3  # a translation of more than nothing

@@ -98,6 +98,12 @@ class Evaluator:
             return Points(log_beta, self._nothing(len(log_beta)), zeros, zeros)
         basis = self.basis
         raw = estimate(self.ratios.at, log_beta, has_base=basis.has_base, everything=everything)
+        if self.tail.at_max == self.n_possible and not everything:
+            # Every ratio is the same, so p_beta is p on these draws: what is left is rounding.
+            zeros = np.zeros(len(log_beta))
+            raw.pairs.update(
+                {name: (zeros, zeros) for name, q in QUANTITIES.items() if q.zero_if_flat}
+            )
         plus = estimate(
             lambda cut: self.ratios.at(cut).plus_draw(self._more), log_beta, everything=everything
         )

@@ -101,6 +101,24 @@ class Seq2SeqLM(BatchHalving):
             raise InputError("this model's configuration has no decoder_start_token_id.")
         self._start = int(start)
         self._source: Any = None
+        self._refuse_too_long()
+
+    def _refuse_too_long(self) -> None:
+        """Compare the source, and texts behind the start token, with the model's positions."""
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        if limit is None:
+            return
+        if self.max_tokens >= limit:
+            raise InputError(
+                f"max_tokens = {self.max_tokens} is more than the {limit} positions of this model "
+                f"hold: set max_tokens to at most {limit - 1}."
+            )
+        length = len(self.tokenizer(self.source).input_ids)
+        if length > limit:
+            raise InputError(
+                f"the source has {length} tokens, but this model has {limit} positions: give a "
+                "shorter source."
+            )
 
     @property
     def device(self) -> torch.device:
