@@ -17,7 +17,9 @@ __all__ = ["compared", "name_of", "rows_of", "said_of_walks"]
 SAMPLES, RUNS, BURN_IN = 1000, 10, 1000
 """As in the paper; less where the pool is too small."""
 BURNT = 40
-"""The burn-in is at most the pool's draws divided by this."""
+"""The burn-in is at most the pool's draws divided by this,"""
+OF_A_WALK = 4
+"""and at most the steps of a walk divided by this."""
 ENOUGH = 10
 """Samples of a walk, below which it is not judged."""
 COLUMNS = {"ppl": "PPL", "self_bleu": "Self-BLEU-5", "unique": "% unique", "tvd": "TVD", "kl": "KL"}
@@ -42,7 +44,7 @@ def compared(
         walk_steps=walk_steps,
         editor=editor,
         draws=size,
-        burn_in=min(BURN_IN, size // BURNT),
+        burn_in=min(BURN_IN, size // BURNT, walk_steps // RUNS // OF_A_WALK),
         reporter=Lines(),
     )
 
@@ -83,8 +85,12 @@ def rows_of(
 def said_of_walks(measured: Sequence[Measured]) -> str:
     """Say what the random walks show, or that they are too short to show anything."""
     walks = [row for row in measured if row.sampler == "rwmh"]
-    n = min((row.n for row in walks), default=0)
-    if n < ENOUGH:
+    long = [row for row in walks if row.n >= ENOUGH]
+    if not long:
+        n = max((row.n for row in walks), default=0)
         return f"The walks have {n} samples a run here, too few to say whether they move."
-    least = min(row.cells["unique"].runs.mean for row in walks)
-    return f"Random walks hardly move: at their worst {100 * least:.0f} % of samples are unique."
+    least = min(long, key=lambda row: row.cells["unique"].runs.mean)
+    unique = 100 * least.cells["unique"].runs.mean
+    said = f"Random walks hardly move: {unique:.0f} % of the {least.n} samples of {name_of(least)}"
+    short = ", ".join(name_of(row) for row in walks if row.n < ENOUGH)
+    return f"{said} are unique." + (f" Too short to be judged: {short}." if short else "")

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import quasir as qr  # noqa: E402
 
-LIMITS = {"general": 8e6, "questions": 6e6, "sentences": 6e6}
+LIMITS = {"general": 8e6, "questions": 6e6, "paraphraser": 6e6, "sentences": 6e6}
 FIRST = "How can I be a good geologist?"
 SAME = "What should I do to be a great geologist?"
 OTHERS = ["How do I read and find my YouTube comments?", "What can make physics easy to learn?"]
@@ -55,6 +55,19 @@ def test_a_causal_model_prefers_words_in_order(name, text, worse):
     base = qr.text.CausalLM(f"quasir/{name}", max_tokens=24, device="cpu")
     right, wrong = base.log_prob([text, worse])
     assert right > wrong + 3
+
+
+def test_the_paraphraser_reads_its_source_and_shares_the_tokens_of_the_questions():
+    proposals = [
+        qr.text.Seq2SeqLM("quasir/paraphraser", source, max_tokens=24, device="cpu")
+        for source in (FIRST, *OTHERS)
+    ]
+    batch = proposals[0].sample(16, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, proposals[0].log_prob(batch.items), atol=1e-3)
+    given = [float(proposal.log_prob([SAME])[0]) for proposal in proposals]
+    assert given[0] > max(given[1:]) + 3
+    base = qr.text.CausalLM("quasir/questions", max_tokens=24, device="cpu")
+    assert qr.text.tokenizers.same_tokenizer(proposals[0].tokenizer, base.tokenizer)
 
 
 def test_the_embedding_finds_the_same_meaning():

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "training"))
 pytest.importorskip("torch")
 
+from held_out import held_out
 from splitting import Pair, key_of, read_pairs, split_by, split_questions
 
 
@@ -74,3 +75,16 @@ def test_a_line_that_is_no_pair_is_named(tmp_path):
         file.write("a?\tb?\t2\n")
     with pytest.raises(SystemExit, match="line 3"):
         read_pairs(path)
+
+
+def test_the_questions_of_the_paraphrases_are_held_out_and_one_a_group():
+    texts, pairs = made()
+    found, again = (
+        held_out(split_questions(texts, p), 12, words=20) for p in (pairs, [*pairs, pairs[0]])
+    )
+    assert found == again
+    assert len(found) == 12
+    split = split_questions(texts, pairs)
+    assert not {key_of(text) for text in found} & {key_of(t) for t in split.questions.training}
+    assert len({split.group[key_of(text)] for text in found}) == 12
+    assert not held_out(split, 12, words=3)

@@ -22,7 +22,10 @@ MODEL = "sentence-transformers/all-mpnet-base-v2"
 
 
 def similarity(
-    text: str, above: float | None = None, embed: Embed | None = None, name: str | None = None
+    text: str,
+    above: float | None = None,
+    embed: Embed | str | None = None,
+    name: str | None = None,
 ) -> Feature:
     """Return the cosine of a text's embedding and the given text's, or whether it is `above`.
 
@@ -32,9 +35,10 @@ def similarity(
         The text to be close to.
     above : float, optional
         Makes the feature boolean: whether the cosine is above this (the paper: 0.95).
-    embed : callable, optional
-        From a list of texts to an array of their embeddings, one a row. By default the paper's
-        model through sentence-transformers, from the extra ``text``, loaded at the first use.
+    embed : callable or str, optional
+        From a list of texts to an array of their embeddings, one a row; or the name of a model for
+        sentence-transformers (extra ``text``), such as ``quasir/sentences``, which is loaded at the
+        first use. By default the paper's model.
     name : str, optional
 
     Examples
@@ -48,9 +52,11 @@ def similarity(
         raise InputError(f"text is {show(text)}, but must be a string: the text to be close to.")
     if above is not None and not -1 <= number("above", above) <= 1:
         raise InputError(f"above is {show(above)}, but a cosine is between -1 and 1.")
-    if embed is not None:
+    if embed is None or isinstance(embed, str):
+        ask: Embed = SentenceModel(embed or MODEL)
+    else:
         check_callable("embed", embed, "a function from a list of texts to an array")
-    ask = embed or SentenceModel(MODEL)
+        ask = embed
     own: list[Array] = []
 
     def cosine(items: Items) -> Any:

@@ -172,8 +172,7 @@ def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
         return features.length(spec.length, name=name)
     if spec.similarity is not None:
         near = spec.similarity
-        embed = None if near.model is None else SentenceModel(near.model)
-        return features.similarity(near.text, near.above, embed=embed, name=name)
+        return features.similarity(near.text, near.above, embed=near.model, name=name)
     if spec.language is not None:
         return spec.language.made(name).feature
     assert spec.python is not None
