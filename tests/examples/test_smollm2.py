@@ -1,12 +1,16 @@
 """The examples of SmolLM2, on models small enough to list: the model itself is not fetched."""
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import quasir as qr
+from quasir import recipes
+from quasir.recipes.contexts import read_contexts
+from quasir.recipes.fields import fields_of, fill, refuse_missing
 from tests.guides.small import all_ids, model
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -124,3 +128,15 @@ def test_spellings_of_no_token(examples):
     assert examples["json_mode"].spellings("xyz", {"x": [1], "y": [2]}) == []
     pairs = examples["json_mode"].spellings("xx", {"x": [1, 2]})
     assert sorted(pairs) == sorted(itertools.product([1, 2], repeat=2))
+
+
+def test_the_chats_have_the_field_of_their_recipe():
+    recipe = recipes.read(FOLDER / "chats" / "reviews.yaml")
+    contexts = read_contexts(FOLDER / "chats" / "reviews.jsonl")
+    assert fields_of(recipe) == ["review"]
+    assert len(contexts) == 20
+    refuse_missing(recipe, contexts)
+    filled = fill(recipe, contexts[3])
+    assert filled.base.chat[-1].content == contexts[3].fields["review"]
+    shots = [turn.content for turn in filled.base.chat if turn.role == "assistant"]
+    assert all(set(json.loads(shot)) == {"mood", "stars"} for shot in shots)
