@@ -31,3 +31,22 @@ def test_two_ratios_are_not_one():
     log_p = np.log(np.repeat([1.0, 1.0 + 1e-6], 200))
     cert = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(400))).at(beta=0.9)
     assert 0 < cert.tvd.value < 1e-6
+
+
+def test_no_upper_end_is_above_what_the_ceiling_makes_certain():
+    """A heavy tail allows any TVD above beta; a ceiling close to beta does not."""
+    log_w = np.random.default_rng(0).normal(0.0, 8.0, size=300)
+    log_beta, rise = log_w.max() + 0.1, 0.5
+    known, unknown = (
+        qr.tradeoff(qr.Draws.from_arrays(log_w, np.zeros(300), log_ceiling=ceiling)).at(
+            log_beta=log_beta
+        )
+        for ceiling in (log_beta + rise, np.inf)
+    )
+    assert known.tvd.high == pytest.approx(1 - np.exp(-rise / 2))
+    assert known.lost.high == pytest.approx(1 - np.exp(-rise))
+    assert known.kl.high == pytest.approx(rise - 1 + np.exp(-rise))
+    for name in ("tvd", "lost", "kl"):
+        assert known.estimates[name].value == unknown.estimates[name].value
+        assert known.estimates[name].value <= known.estimates[name].high
+        assert known.estimates[name].high < unknown.estimates[name].high

@@ -8,6 +8,7 @@ import pytest
 
 from quasir.estimation.betting import CLOSE, FRACTIONS, LOG_SHARES, least_shown, log_wealth
 from quasir.estimation.bins import Bins
+from quasir.estimation.certain import certain
 from quasir.estimation.spread import FINE_BINS, Spread
 from quasir.estimation.two_sided import (
     acceptance_rate_at_least,
@@ -19,7 +20,6 @@ from quasir.estimation.two_sided import (
 )
 from quasir.estimation.upper_bounds import (
     Bet,
-    _most_kl,
     kl_at_most,
     lost_at_most,
     shown,
@@ -352,7 +352,7 @@ def test_the_most_that_kl_can_be_has_all_its_digits(rise):
     for k in range(1, 150):
         term *= -x / k
         exact += term if k > 1 else 0
-    assert _most_kl(np.array(rise)) == pytest.approx(float(exact), rel=1e-12, abs=0)
+    assert certain("kl", np.array(rise)) == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("ones", [20_000, 100_000, 198_000])

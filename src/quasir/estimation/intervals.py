@@ -14,7 +14,8 @@ measurements). Three changes correct this:
 
 Where a ceiling of the ratios is known (`quasir.draws.ceiling`), the added draw is at most the
 ceiling, the upper end is at most the mass that N draws without a hit allow at the ceiling, and
-TVD, KL and the bound are exactly 0 at every beta from the ceiling on.
+TVD, KL and the bound are exactly 0 at every beta from the ceiling on. Below it, no upper end of
+TVD, lost and KL is above what the ceiling alone makes certain (`quasir.estimation.certain`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from quasir.core.types import Array
+from quasir.estimation.certain import CERTAIN, certain
 from quasir.estimation.estimate import Z95, Estimate, log_interval, wilson_interval
 from quasir.estimation.formulas import Pair, Raw
 from quasir.estimation.no_hits import no_hits
@@ -67,6 +69,9 @@ def with_intervals(
             part = _positive(pair, plus.pairs[name], quantity.high, slack)
             if unseen.any():
                 part = _unseen(quantity, part, unseen, raw.n_above, upper)
+            if name in CERTAIN:
+                most = np.maximum(certain(name, tail.log_ceiling - raw.log_beta), part.value)
+                part = Estimate(part.value, part.se, part.low, np.minimum(part.high, most))
             estimates[name] = _certain_zero(part, tail.exceeds_all(raw.log_beta))
         elif quantity.interval is Interval.LOG_Z:
             plain, more = _symmetric(pair), _symmetric(plus.pairs[name])

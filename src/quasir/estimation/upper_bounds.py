@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from quasir.core.types import Array
 from quasir.estimation.betting import least_shown, log_wealth
+from quasir.estimation.certain import certain
 from quasir.estimation.spread import Spread
 
 __all__ = ["Bet", "kl_at_most", "lost_at_most", "shown", "tvd_at_most"]
@@ -71,7 +72,7 @@ class Bet:
         w, top = self.w[rows], self.top[rows]
         x = w * np.maximum(self._cells.log_w[rows], 0.0) - np.maximum(w - 1, 0.0)
         x -= kappa[:, None] * w
-        return self._wealth(x, (_most_kl(np.log(top)) - kappa) * top, rows)
+        return self._wealth(x, (certain("kl", np.log(top)) - kappa) * top, rows)
 
     def _wealth(self, x: Array, high: Array, rows: Rows) -> Array:
         """Return log W for x <= high; infinite where high <= 0, for then E[x] <= 0 is certain."""
@@ -92,8 +93,7 @@ def lost_at_most(
 
     Whatever the draws, lost(beta) <= 1 - beta/M.
     """
-    certain = -np.expm1(np.minimum(log_beta - log_ceiling, 0.0))
-    return _bound(spread, log_beta, certain, "lost", alpha, log_ceiling, log_z)
+    return _bound(spread, log_beta, "lost", alpha, log_ceiling, log_z)
 
 
 def tvd_at_most(
@@ -127,8 +127,7 @@ def tvd_at_most(
     >>> tvd_at_most(spread, np.log([2.0, 5.0]), alpha=0.05, log_ceiling=3.0).round(3)
     array([0.249, 0.095])
     """
-    certain = -np.expm1(np.minimum(log_beta - log_ceiling, 0.0) / 2)
-    return _bound(spread, log_beta, certain, "tvd", alpha, log_ceiling, log_z)
+    return _bound(spread, log_beta, "tvd", alpha, log_ceiling, log_z)
 
 
 def kl_at_most(spread: Spread, log_beta: Array, *, alpha: float, log_ceiling: float) -> Array:
@@ -136,8 +135,7 @@ def kl_at_most(spread: Spread, log_beta: Array, *, alpha: float, log_ceiling: fl
 
     With rise = log(M/beta), KL is at most rise - 1 + e^-rise, whatever the draws.
     """
-    certain = _most_kl(np.maximum(log_ceiling - log_beta, 0.0))
-    return _bound(spread, log_beta, certain, "kl", alpha, log_ceiling, None)
+    return _bound(spread, log_beta, "kl", alpha, log_ceiling, None)
 
 
 def shown(
@@ -151,40 +149,23 @@ def shown(
     log_z: float | None = None,
 ) -> bool:
     """Return whether the draws show that a quantity, "tvd", "lost" or "kl", is at most `most`."""
-    if log_z is None and most >= _certain(quantity, log_ceiling - log_beta):
+    if log_z is None and most >= certain(quantity, np.array(log_ceiling - log_beta)):
         return True
     bet = Bet(spread, np.array([log_beta]), log_ceiling, log_z)
     test: Callable[[Array, Rows], Array] = getattr(bet, quantity)
     return bool(test(np.array([most]), np.array([0]))[0] >= -math.log(alpha))
 
 
-def _certain(quantity: str, rise: float) -> float:
-    if rise <= 0:
-        return 0.0
-    if quantity == "kl":
-        return float(_most_kl(np.array(rise)))
-    return -math.expm1(-rise / 2 if quantity == "tvd" else -rise)
-
-
-def _most_kl(rise: Array) -> Array:
-    """Return rise - 1 + e^-rise, without cancellation where rise is small."""
-    small = np.minimum(rise, 1e-3)
-    series = small**2 * (0.5 - small * (1 / 6 - small * (1 / 24 - small / 120)))
-    most: Array = np.where(rise < 1e-3, series, rise + np.expm1(-rise))
-    return most
-
-
 def _bound(
     spread: Spread,
     log_beta: Array,
-    certain: Array,
     quantity: str,
     alpha: float,
     log_ceiling: float,
     log_z: float | None,
 ) -> Array:
-    """Return the least parameter shown at each level, and `certain` where none below it is."""
-    out = certain.copy()
+    """Return the least parameter shown at each level, and what is certain where none below is."""
+    out = certain(quantity, log_ceiling - log_beta)
     # Far below M, or below every ratio, nothing more than what is certain can be shown.
     farthest = (log_ceiling if log_z is None else spread.log_top) - FAR
     rows = np.flatnonzero((log_beta < log_ceiling) & (log_beta > farthest))
