@@ -28,8 +28,8 @@ PROMPTS = {
 }
 """The paper's five kinds of prompts."""
 AT = (1e-2, 1e-3, 1e-4)
-HALF = 2
-"""Eight pools have half the draws of a pool each."""
+PART = 4
+"""Eight pools have a quarter of the draws of a pool each."""
 GREY = "#777777"
 TUNED = "DPG, half base"
 ENOUGH = 10
@@ -38,7 +38,7 @@ ENOUGH = 10
 
 def run(place: Place) -> Result:
     """Draw from every proposal, and compare."""
-    draws = max(1, place.draws // HALF)
+    draws = max(1, place.draws // PART)
     pools = {"plain": Pool(plain(place, WORD, draws))}
     for name, prompt in PROMPTS.items():
         pools[name] = Pool(prompted(place, WORD, name, prompt, draws))
