@@ -18,13 +18,13 @@ from experiments.results import Place, Result, Row, cell, main
 from experiments.words import guided, plain, prompted, tuned
 from quasir.certificates.figures import COLOURS
 
-WORD = "zombie"
+WORD = "pirate"
 PROMPTS = {
-    "simple": "Zombie.",
-    "multiple": "Zombie, zombie, zombie.",
-    "knowledge": "Here is what I know about the zombie:",
-    "jeopardy": "This dead man walks at night and eats the living.",
-    "news": "Here is the latest film about a zombie:",
+    "simple": "Pirate.",
+    "multiple": "Pirate, pirate, pirate.",
+    "knowledge": "Here is what I know about the pirate:",
+    "jeopardy": "This robber sails the seas and hides his gold on islands.",
+    "news": "Here is the latest film about a pirate:",
 }
 """The paper's five kinds of prompts."""
 AT = (1e-2, 1e-3, 1e-4)

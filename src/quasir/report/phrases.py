@@ -67,12 +67,16 @@ def phrase(part: Estimate) -> Phrase:
     0.00350 (0.00330 to 0.00370)
     >>> print(phrase(Estimate(0.0, math.nan, 0.0, 0.002)))
     at most 0.00200 (0 on these draws)
+    >>> print(phrase(Estimate(0.01, math.nan, 0.005, 0.02)))  # of contexts, one at 0
+    0.0100 (on these draws; 0.00500 to 0.0200)
     >>> print(phrase(Estimate(math.nan, math.nan, 0.0, math.inf)))
     unknown
     """
     if not math.isfinite(part.value):
         both = math.isfinite(part.low) and math.isfinite(part.high)
         return Phrase("unknown", f"between {_ends(part, ' and ')}" if both else "")
+    if math.isnan(part.se) and part.value > 0:
+        return Phrase(number_text(part.value), f"on these draws; {_ends(part, ' to ')}")
     if math.isnan(part.se):
         if math.isfinite(part.high):
             return Phrase(f"at most {number_text(part.high)}", "0 on these draws")
