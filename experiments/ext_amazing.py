@@ -8,6 +8,7 @@ base's, as BERT's are not GPT-2's in the paper, so a walk is over its tokens.
 from __future__ import annotations
 
 import quasir as qr
+from experiments.extra import HALF
 from experiments.results import Place, Result, Row, main
 from experiments.samplers import compared, rows_of, said_of_walks
 from experiments.words import MODEL, TOKENS, guided
@@ -41,7 +42,7 @@ INFORMED = {0.01: "100 % amazing, 0.1 % unique", 0.1: "tbd"}
 def run(place: Place) -> Result:
     """Replay the pool through the samplers, and walk with and without the word."""
     steps = max(100, min(100_000, place.draws // STEPS))
-    folder = guided(place, WORD)
+    folder = guided(place, WORD, max(1, place.draws // HALF))
     found = compared(folder, SAMPLERS, RATES, steps, EDITOR).found
     stated = {name: dict(zip(HEAD, row, strict=True)) for name, row in TABLE.items()}
     return Result(

@@ -17,6 +17,8 @@ from experiments.words import guided
 __all__ = ["PANELS", "Panel", "pool_of", "result"]
 
 
+HALF = 2
+"""Pools for words have half the draws: their model is larger."""
 ENOUGH = 10
 """Draws with P > 0, below which nothing is compared."""
 NEAR = 0.05
@@ -55,7 +57,7 @@ def pool_of(place: Place, panel: str) -> Pool:
     """Return the pool of a panel."""
     chosen = PANELS[panel]
     if chosen.pointwise:
-        return Pool(guided(place, chosen.source))
+        return Pool(guided(place, chosen.source, max(1, place.draws // HALF)))
     return Pool(place.pool(chosen.source, chosen.source))
 
 

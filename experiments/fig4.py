@@ -77,8 +77,11 @@ BASE_STATED = {
 
 
 def base_rows(pools: dict[str, Pool]) -> list[Row]:
-    """Return the frequencies under the base a, by importance sampling from the mixture, and q."""
-    mixed, tuned = pools["tuned and base, half and half"].draws, pools["tuned"].draws
+    """Return the frequencies under the base a, by importance sampling from the guide, and q.
+
+    A mixture of models leaves out log q where P(x) = 0; a guide has it of every draw.
+    """
+    mixed, tuned = pools["guide"].draws, pools["tuned"].draws
     both = mixed.features["science"] & mixed.features["female"]
     weighed = qr.Draws.from_arrays(
         log_p=mixed.log_base,

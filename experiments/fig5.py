@@ -24,16 +24,19 @@ QUESTIONS = (
 )
 STATED = ("0.20", "0.42", "near 0")
 """The paper's TVDs at an acceptance rate of 1e-5."""
-THRESHOLDS = (-0.1, -0.05, 0.0, 0.05)
-"""Added to the recipe's threshold."""
+THRESHOLDS = (0.0, 0.02, 0.04, 0.06)
+"""Added to the recipe's threshold: below it P(x) = 0, and log q was not found."""
 SHOWN = 3
+PART = 4
+"""Each of the three pools has a quarter of the draws of a pool."""
 HEAD = "| question | threshold | share above | TVD(p, q_proj) | ESS |"
 
 
 def run(place: Place) -> Result:
     """Draw paraphrases of each question, and look at the threshold."""
+    draws = max(1, place.draws // PART)
     pools = [
-        Pool(place.pool(f"paraphrase-{i}", "paraphrase", context=question))
+        Pool(place.pool(f"paraphrase-{i}", "paraphrase", draws, context=question))
         for i, question in enumerate(QUESTIONS)
     ]
     rows: list[Row] = []
