@@ -102,13 +102,14 @@ def frequency(pools: dict[str, Pool]) -> tuple[float, float]:
 
 def figure(pools: dict[str, Pool]) -> Figure:
     """Draw TVD against the acceptance rate for every proposal; a disc is q itself."""
-    made, ((axes,),) = new_figure(1, width=5.2)
+    made, ((axes,),) = new_figure(1, width=6.6)
     colours = (GREY, *COLOURS, "black")
     for (name, pool), colour in zip(pools.items(), colours, strict=True):
         if pool.curve.n_possible:
             draw_tvd(axes, pool.curve, name, colour)
     rates_axis(axes, "TVD(p, ·)")
-    axes.legend(frameon=False, fontsize="x-small", ncols=2)
+    # Beside the axes: inside, it would hide the discs at TVD 1.
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return made
 
 

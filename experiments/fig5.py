@@ -83,6 +83,7 @@ def figure(pools: list[Pool]) -> Figure:
         if pool.curve.n_possible:
             draw_tvd(panel, pool.curve, "p_β", COLOURS[0], points=False)
         rates_axis(panel, "TVD(p, p_β)", LOWEST)
+        panel.set_ylim(-0.04, 1.04)
         panel.set_title(question, fontsize="small")
     return made
 
