@@ -217,6 +217,7 @@ def test_hostile_texts_stay_texts(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_thousand_contexts_make_few_files(tmp_path):
     contexts = [{"letter": "abcd"[i % 4], "number": i} for i in range(1000)]
     run = qr.run(
