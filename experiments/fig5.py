@@ -24,7 +24,7 @@ QUESTIONS = (
 )
 STATED = ("0.20", "0.42", "near 0")
 """The paper's TVDs at an acceptance rate of 1e-5."""
-THRESHOLDS = (0.0, 0.02, 0.04, 0.06)
+THRESHOLDS = (0.0, 0.01, 0.02, 0.04)
 """Added to the recipe's threshold: below it P(x) = 0, and log q was not found."""
 SHOWN = 3
 PART = 4
