@@ -4,9 +4,9 @@ A small encoder-decoder rewrites a question as another of the same meaning: the 
 paraphrases (section 3.3). It has the tokens of `quasir/questions` under the same ids, and begins
 with their embeddings. It first learns to restore questions from which tokens were lost, and then
 pairs. It has absolute positions (mBART), with which it soon learns to copy; a T5, whose positions
-are relative, was tried and did not. The options, the seed and `quasir/questions` determine a run. If it is
-stopped, the same command resumes it from its last checkpoint, and the result is the same as without
-the stop.
+are relative, was tried and did not. The options, the seed and `quasir/questions` determine a run.
+If it is stopped, the same command resumes it from its last checkpoint, and the result is the same
+as without the stop.
 """
 
 from __future__ import annotations
