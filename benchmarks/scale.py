@@ -26,14 +26,15 @@ SHARDS = 24
 COLUMNS = ["log_p", "log_q", "feature:flag", "feature:size"]
 
 LOOK = """
-import json, resource, sys, time
+import json, sys, time
 import quasir as qr
+from benchmarks.memory import gigabytes
 from quasir.core.malloc import keep_freed_memory
 keep_freed_memory()  # as `quasir tradeoff` does
 start = time.perf_counter()
 curve = qr.tradeoff(sys.argv[1], stream=True)
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = gigabytes("VmHWM") * 1e9
 slack = float((curve.tvd_slack[:-1] / curve.tvd.value[:-1]).max())
 print(json.dumps({"seconds": seconds, "peak": peak, "betas": len(curve), "slack": slack}))
 """

@@ -136,16 +136,16 @@ def matmul_peak(size=2048):
 
 
 MEMORY = """
-import sys, resource, numpy as np
+import sys, numpy as np
 import quasir as qr
+from benchmarks.memory import gigabytes
 lm = qr.text.CausalLM(sys.argv[1], max_tokens=40, device="cpu")
 ids = np.random.default_rng(0).integers(0, 50256, (1024, 40))
 lm.log_prob(qr.text.Texts.of([[1, 2]], lm.tokenizer))
 texts = qr.text.Texts.of(ids.tolist(), lm.tokenizer)
-now = [line for line in open("/proc/self/status") if line.startswith("VmRSS")]
-before = int(now[0].split()[1])
+before = gigabytes("VmRSS")
 lm.log_prob(texts)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6)
+print(gigabytes("VmHWM") - before)
 """
 
 

@@ -58,7 +58,7 @@ def run(place: Place) -> Result:
     return Result(
         title=f"Fig. 3: a rare word, from eight proposals (ours: {WORD!r})",
         rows=rows,
-        draws={name: len(pool.draws) for name, pool in pools.items()},
+        draws={pool.folder.name: len(pool.draws) for pool in pools.values()},
         verdict=verdict(pools),
         figure=figure(pools),
     )

@@ -1,14 +1,19 @@
 """Fig. 5: paraphrases of three questions, held out from all training.
 
-P(x) = a(x) [similarity(x, y) > t] with a language model of questions a; the proposal is a
-paraphraser with top-30, mixed with the whole paraphraser and with a (recipe `paraphrase`). The
-paper translates there and back; `round_trip` of a recipe does so where two translation models are
-given.
+P(x) = a(x) [similarity(x, y) > t] with a language model of questions a. The proposal is a
+paraphraser with top-30, mixed with the whole paraphraser and with a (recipe `paraphrase`). Beside
+it stands top-30 alone, whose support lacks texts, and with `--round-trip THERE BACK` the paper's
+proposal: a round trip through two translation models. (Through the paraphraser it would be no other
+proposal: the best rewriting that a beam search finds is the question itself, for two of three.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import yaml
 from matplotlib.figure import Figure
 
 import quasir as qr
@@ -16,6 +21,7 @@ from experiments.controlled import Pool
 from experiments.plots import LOWEST, draw_tvd, levels, new_figure, rates_axis
 from experiments.results import Place, Result, Row, cell, main
 from quasir.certificates.figures import COLOURS
+from quasir.recipes import BUILT_IN
 
 QUESTIONS = (
     "Has anyone ever seen a ghost in real life?",
@@ -27,18 +33,19 @@ STATED = ("0.20", "0.42", "near 0")
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04)
 """Added to the recipe's threshold: below it P(x) = 0, and log q was not found."""
 SHOWN = 3
-PART = 4
-"""Each of the three pools has a quarter of the draws of a pool."""
-HEAD = "| question | threshold | share above | TVD(p, q_proj) | ESS |"
+PART, OF_OTHERS = 4, 8
+"""Each pool of the mixture has a quarter of the draws of a pool, each of the others an eighth."""
+MODEL, TOP = "quasir/paraphraser", 30
+MIXTURE, TOP_K, ROUND_TRIP = "mixture", f"top-{TOP}", "round trip"
+SCORED = 20_000
+"""Draws whose probability under top-k is computed."""
 
 
-def run(place: Place) -> Result:
-    """Draw paraphrases of each question, and look at the threshold."""
-    draws = max(1, place.draws // PART)
-    pools = [
-        Pool(place.pool(f"paraphrase-{i}", "paraphrase", draws, context=question))
-        for i, question in enumerate(QUESTIONS)
-    ]
+def run(place: Place, round_trip: Sequence[str] | None = None) -> Result:
+    """Draw paraphrases of each question from each proposal, and look at the threshold."""
+    asked = [pools_of(place, i, round_trip) for i in range(len(QUESTIONS))]
+    pools = [by_name[MIXTURE] for by_name in asked]
+    cut = [out_of_support(pool, question) for pool, question in zip(pools, QUESTIONS, strict=True)]
     rows: list[Row] = []
     for number, (pool, question) in enumerate(zip(pools, QUESTIONS, strict=True), start=1):
         curve = pool.curve
@@ -53,15 +60,17 @@ def run(place: Place) -> Result:
     return Result(
         title="Fig. 5: paraphrases",
         rows=rows,
-        draws={pool.folder.name: len(pool.draws) for pool in pools},
+        draws={p.folder.name: len(p.draws) for by_name in asked for p in by_name.values()},
         verdict=(
             "As in the paper, the questions differ: in how many draws of the proposal are "
             "paraphrases at all, which is where each curve begins, and in its slope. The numbers "
             "are of other models, questions, thresholds and proposals (ours is a small paraphraser "
-            "in a mixture, the paper's translates there and back), and cannot be compared."
+            "in a mixture, the paper's translates there and back), and cannot be compared. "
+            + said_of_support(cut)
         ),
-        figure=figure(pools),
+        figure=figure(asked),
         tables={
+            "Proposals beside each other": proposals_table(asked, cut),
             "Proposals and samples": samples_table(pools),
             "What the threshold does": threshold_table(pools),
         },
@@ -76,16 +85,89 @@ def lowest_rate(pool: Pool) -> float | None:
     return pool.curve.n_possible / pool.curve.n / 2 if pool.curve.n_possible else None
 
 
-def figure(pools: list[Pool]) -> Figure:
+def pools_of(place: Place, i: int, round_trip: Sequence[str] | None) -> dict[str, Pool]:
+    """Return the pools of a question: of the mixture, of top-k alone, and of a round trip."""
+    recipe = yaml.safe_load(BUILT_IN["paraphrase"].read_text(encoding="utf-8"))
+    proposals: dict[str, dict[str, Any]] = {
+        TOP_K: {"model": MODEL, "source": "{context}", "top_k": TOP}
+    }
+    if round_trip is not None:
+        there, back = round_trip
+        models = {"there": there, "back": back, "text": "{context}"}
+        proposals[ROUND_TRIP] = {"round_trip": models | {"top_k": TOP}}
+    few = max(1, place.draws // OF_OTHERS)
+    pools = {
+        MIXTURE: place.pool(
+            f"paraphrase-{i}", "paraphrase", max(1, place.draws // PART), context=QUESTIONS[i]
+        )
+    }
+    for name, proposal in proposals.items():
+        pools[name] = place.pool(
+            f"paraphrase-{i}-{name.replace(' ', '-')}",
+            recipe | {"proposal": proposal},
+            few,
+            context=QUESTIONS[i],
+        )
+    return {name: Pool(folder) for name, folder in pools.items()}
+
+
+def figure(asked: list[dict[str, Pool]]) -> Figure:
     """Draw TVD against the acceptance rate, one panel a question, as in the paper."""
-    made, (axes,) = new_figure(len(pools), width=3.4)
-    for panel, pool, question in zip(axes, pools, QUESTIONS, strict=True):
-        if pool.curve.n_possible:
-            draw_tvd(panel, pool.curve, "p_β", COLOURS[0], points=False)
+    made, (axes,) = new_figure(len(asked), width=3.4)
+    for panel, by_name, question in zip(axes, asked, QUESTIONS, strict=True):
+        for (name, pool), colour in zip(by_name.items(), COLOURS, strict=False):
+            if pool.curve.n_possible:
+                band = name == MIXTURE  # one band a panel: more of them hide each other
+                draw_tvd(panel, pool.curve, name, colour, points=False, band=band)
         rates_axis(panel, "TVD(p, p_β)", LOWEST)
         panel.set_ylim(-0.04, 1.04)
         panel.set_title(question, fontsize="small")
+    axes[-1].legend(frameon=False, fontsize="small")
     return made
+
+
+def out_of_support(pool: Pool, question: str) -> qr.Estimate:
+    """Return the mass of p on texts that top-k cannot draw, from draws of the mixture."""
+    draws = pool.draws
+    at = np.flatnonzero(draws.log_p > -np.inf)[:SCORED]
+    if not len(at):
+        return qr.Estimate(np.nan, np.nan, 0.0, 1.0)
+    recipe = qr.open_run(pool.folder).recipe
+    paraphraser = qr.text.Seq2SeqLM(MODEL, question, top_k=TOP, max_tokens=recipe.max_tokens)
+    cut = paraphraser.log_prob([draws.items[int(i)] for i in at]) == -np.inf
+    kept = qr.Draws.from_arrays(log_p=draws.log_p[at], log_q=draws.log_q[at], features={"cut": cut})
+    return qr.tradeoff(kept).at(log_beta=float(kept.log_ratio.max()) + 1.0).moments["cut"]
+
+
+def said_of_support(cut: list[qr.Estimate]) -> str:
+    """Say what top-k cuts, which no draw of its own can show."""
+    known = [100 * float(one.value) for one in cut if np.isfinite(one.value)]
+    if not known:
+        return "Too few draws have P > 0 to say what top-k cuts."
+    return (
+        f"Texts that top-{TOP} cannot draw have {min(known):.2g} to {max(known):.2g} % of p: its "
+        "TVD is at least that, though its own draws show a curve that goes to 0."
+    )
+
+
+def proposals_table(asked: list[dict[str, Pool]], cut: list[qr.Estimate]) -> str:
+    """Return what each proposal gives for each question, in Markdown."""
+    lines = [
+        "| question | proposal | draws | share with P > 0 | TVD by its draws | p out of reach |",
+        "|---|---|---|---|---|---|",
+    ]
+    for by_name, question, lost in zip(asked, QUESTIONS, cut, strict=True):
+        for name, pool in by_name.items():
+            rate = lowest_rate(pool)
+            cert = pool.at(rate) if rate else None
+            tvd = "unknown" if cert is None else f"{cell(cert.tvd)} at AR {rate:.2g}"
+            out = {MIXTURE: "none", TOP_K: cell(lost)}.get(name, "not measured")
+            share = pool.curve.n_possible / pool.curve.n
+            lines.append(
+                f"| {question if name == MIXTURE else ''} | {name} | {len(pool.draws):,} "
+                f"| {share:.3g} | {tvd} | {out} |"
+            )
+    return "\n".join(lines)
 
 
 def samples_table(pools: list[Pool]) -> str:
@@ -130,4 +212,15 @@ def threshold_table(pools: list[Pool]) -> str:
 
 
 if __name__ == "__main__":
-    main("fig5", run, __doc__)
+    main(
+        "fig5",
+        run,
+        __doc__,
+        {
+            "--round-trip": {
+                "nargs": 2,
+                "metavar": ("THERE", "BACK"),
+                "help": "two translation models",
+            }
+        },
+    )

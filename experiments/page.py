@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import textwrap
 from pathlib import Path
@@ -23,10 +24,33 @@ Every figure and table of *Sampling from Discrete Energy-Based Models with Quali
 Trade-offs* (Eikema, Kruszewski, Elsahar, Dymetman), in its order: the paper's numbers, ours, the
 command, and the draws behind them. The paper has GPT-2 and models tuned from it, and one or ten
 million draws; ours are the small built-in models, so levels differ where models do. `make paper
-DRAWS=20000` makes all of it small, and `python -m experiments.page` writes this page from the
-results. A pool that has more draws than a command asks for is used whole. ± is one standard error,
-unless it says otherwise. "figure only" is a number that the paper shows in a picture alone.
+DRAWS=20000` makes all of it small. `python -m experiments.page` writes this page from the results
+of the commands that stand in each section. A pool that has more draws than a command asks for is
+used whole. ± is one standard error, unless it says otherwise. "figure only" is a number that the
+paper shows in a picture alone.
 """
+SMALL = 20_000
+"""The draws of a small run."""
+
+
+def contents(found: list[dict[str, Any]]) -> str:
+    """Return the figures and tables in order, each with a link and how it compares."""
+    lines = ["| figure or table | beside the paper |", "|---|---|"]
+    for one in found:
+        first = re.split(r"(?<=[a-z0-9)])\. ", one["verdict"], maxsplit=1)[0].rstrip(".")
+        lines.append(f"| [{one['title']}](#{anchor(one['title'])}) | {first}. |")
+    return "\n".join(lines)
+
+
+def anchor(title: str) -> str:
+    """Return the anchor that GitHub and Sphinx give a heading.
+
+    Examples
+    --------
+    >>> anchor("Table (`tab:betas`): 50 %, all")
+    'table-tabbetas-50--all'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def section(content: dict[str, Any], figures: str) -> str:
@@ -49,16 +73,29 @@ def section(content: dict[str, Any], figures: str) -> str:
 
 def page(out: Path, figures: str = FIGURES) -> str:
     """Return the page; an experiment without results is named as missing."""
-    sections, missing = [], []
+    found, missing = [], []
     for name in ORDER:
         path = out / f"{name}.json"
         if path.is_file():
-            sections.append(section(json.loads(path.read_text(encoding="utf-8")), figures))
+            found.append(json.loads(path.read_text(encoding="utf-8")))
         else:
             missing.append(name)
+    sections = [contents(found), *(section(one, figures) for one in found)]
     beyond = Path(__file__).with_name("beyond.md").read_text(encoding="utf-8").strip()
     note = [f"Not run yet: {', '.join(missing)}."] if missing else []
-    return "\n\n".join([HEAD.strip(), *note, *sections, beyond]) + "\n"
+    return "\n\n".join([HEAD.strip(), size_of(found), *note, *sections, beyond]) + "\n"
+
+
+def size_of(found: list[dict[str, Any]]) -> str:
+    """Say how large the runs behind the page are. Experiments share pools; numbers are no texts."""
+    pools: dict[str, int] = {}
+    for one in found:
+        for name, n in one["draws"].items():
+            if not name.startswith(("poissons", "steps")):
+                pools[name] = max(n, pools.get(name, 0))
+    asked = [int(one["command"].split("--draws ")[1].split()[0]) for one in found]
+    runs = "large runs" if any(n > SMALL for n in asked) else "small runs"
+    return f"This page comes from {runs}: {sum(pools.values()):,} texts, in {len(pools)} pools."
 
 
 def main() -> None:

@@ -57,10 +57,21 @@ def shown(curve: qr.Curve) -> np.ndarray:
     return (curve.n_above > 0) | proved
 
 
-def draw_tvd(axes: Axes, curve: qr.Curve, name: str, colour: str, *, points: bool = True) -> None:
-    """Draw TVD(p, p_beta) against the acceptance rate, and q as a disc."""
+def draw_tvd(
+    axes: Axes,
+    curve: qr.Curve,
+    name: str,
+    colour: str,
+    *,
+    points: bool = True,
+    band: bool = True,
+) -> None:
+    """Draw TVD(p, p_beta) against the acceptance rate, its band, and q as a disc."""
     at = shown(curve)
-    draw_band(axes, curve.acceptance_rate.value[at], curve.tvd[at], name, colour)
+    if band:
+        draw_band(axes, curve.acceptance_rate.value[at], curve.tvd[at], name, colour)
+    else:
+        axes.plot(curve.acceptance_rate.value[at], curve.tvd.value[at], label=name, color=colour)
     if points:
         axes.plot(1.0, curve.proposal.tvd.value, "o", color=colour, markersize=5, clip_on=False)
 

@@ -104,8 +104,8 @@ class Place:
             draw_all(begun, reporter=reporter)
         return folder
 
-    def write(self, name: str, result: Result) -> None:
-        """Write a result, and its figure beside it."""
+    def write(self, name: str, result: Result, options: str = "") -> None:
+        """Write a result, and its figure beside it; `options` are the command's own."""
         make_folder(self.out)
         if result.figure is not None:
             write_with(
@@ -114,7 +114,7 @@ class Place:
             )
         content = {
             "title": result.title,
-            "command": f"python -m experiments.{name} --draws {self.draws}",
+            "command": f"python -m experiments.{name} --draws {self.draws}{options}",
             "draws": dict(result.draws),
             "rows": [dict(zip(("what", "paper", "ours"), row, strict=True)) for row in result.rows],
             "verdict": result.verdict,
@@ -124,17 +124,36 @@ class Place:
         write_json(self.out / f"{name}.json", content)
 
 
-def main(name: str, run: Callable[[Place], Result], about: str | None) -> None:
-    """Run one experiment from its command line."""
+def main(
+    name: str,
+    run: Callable[..., Result],
+    about: str | None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Run one experiment from its command line.
+
+    Parameters
+    ----------
+    name, about : str
+    run : callable
+    options : mapping, optional
+        Options of its own, as of `argparse`; `run` gets those that are given.
+    """
     parser = argparse.ArgumentParser(
         prog=f"python -m experiments.{name}", description=(about or "").splitlines()[0]
     )
     parser.add_argument("--draws", type=int, default=20_000, help="draws of each pool")
     parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
-    arguments = parser.parse_args()
-    place = Place(arguments.out, arguments.draws)
-    result = run(place)
-    place.write(name, result)
+    for option, settings in (options or {}).items():
+        parser.add_argument(option, default=argparse.SUPPRESS, **settings)
+    given = vars(parser.parse_args())
+    place = Place(given.pop("out"), given.pop("draws"))
+    result = run(place, **given)
+    place.write(
+        name,
+        result,
+        "".join(f" --{key.replace('_', '-')} {' '.join(value)}" for key, value in given.items()),
+    )
     for what, paper, ours in result.rows:
         print(f"{what}: paper {paper}, ours {ours}")
     print(result.verdict)
