@@ -85,30 +85,29 @@ def lowest_rate(pool: Pool) -> float | None:
     return pool.curve.n_possible / pool.curve.n / 2 if pool.curve.n_possible else None
 
 
-def pools_of(place: Place, i: int, round_trip: Sequence[str] | None) -> dict[str, Pool]:
-    """Return the pools of a question: of the mixture, of top-k alone, and of a round trip."""
-    recipe = yaml.safe_load(BUILT_IN["paraphrase"].read_text(encoding="utf-8"))
-    proposals: dict[str, dict[str, Any]] = {
-        TOP_K: {"model": MODEL, "source": "{context}", "top_k": TOP}
+def recipes(round_trip: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Return the recipe of each proposal: the mixture, top-k alone, and a round trip if given."""
+    mixture = yaml.safe_load(BUILT_IN["paraphrase"].read_text(encoding="utf-8"))
+    proposals: dict[str, Any] = {
+        MIXTURE: mixture["proposal"],
+        TOP_K: {"model": MODEL, "source": "{context}", "top_k": TOP},
     }
     if round_trip is not None:
         there, back = round_trip
         models = {"there": there, "back": back, "text": "{context}"}
         proposals[ROUND_TRIP] = {"round_trip": models | {"top_k": TOP}}
-    few = max(1, place.draws // OF_OTHERS)
-    pools = {
-        MIXTURE: place.pool(
-            f"paraphrase-{i}", "paraphrase", max(1, place.draws // PART), context=QUESTIONS[i]
-        )
-    }
-    for name, proposal in proposals.items():
-        pools[name] = place.pool(
-            f"paraphrase-{i}-{name.replace(' ', '-')}",
-            recipe | {"proposal": proposal},
-            few,
-            context=QUESTIONS[i],
-        )
-    return {name: Pool(folder) for name, folder in pools.items()}
+    return {name: mixture | {"proposal": proposal} for name, proposal in proposals.items()}
+
+
+def pools_of(place: Place, i: int, round_trip: Sequence[str] | None) -> dict[str, Pool]:
+    """Return the pools of a question, by their proposal."""
+    pools = {}
+    for name, recipe in recipes(round_trip).items():
+        main_one = name == MIXTURE
+        folder = f"paraphrase-{i}" if main_one else f"paraphrase-{i}-{name.replace(' ', '-')}"
+        draws = max(1, place.draws // (PART if main_one else OF_OTHERS))
+        pools[name] = Pool(place.pool(folder, recipe, draws, context=QUESTIONS[i]))
+    return pools
 
 
 def figure(asked: list[dict[str, Pool]]) -> Figure:

@@ -13,7 +13,7 @@ from experiments.order import ORDER
 from experiments.page import page
 
 import quasir as qr
-from experiments import fig2, plots, results
+from experiments import fig2, fig5, plots, results
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,6 +80,39 @@ def test_the_page_has_every_result_and_names_what_is_missing(tmp_path):
     assert "## T\n\nV.\n\n    python -m experiments.fig2 --draws 10\n\nDraws: p: 10." in text
     assert "| w | 1 | 2 |" in text
     assert f"Not run yet: {', '.join(name for name in ORDER if name != 'fig2')}." in text
+
+
+def test_the_page_begins_with_links_and_the_size_of_its_runs(tmp_path):
+    result = results.Result(
+        title="Fig. 9 (`fig:x`): 50 % so",
+        rows=[("w", "1", "2")],
+        draws={"a": 10, "steps of a walk": 5},
+        verdict="It is 0.5 here. And more.",
+    )
+    small, large = results.Place(tmp_path, 10), results.Place(tmp_path, 30_000)
+    small.write("fig2", result)
+    assert "This page comes from small runs: 10 texts, in 1 pools." in page(tmp_path)
+    large.write("fig3", result)
+    text = page(tmp_path)
+    assert "This page comes from large runs: 10 texts" in text  # the two share their pool
+    assert "| [Fig. 9 (`fig:x`): 50 % so](#fig-9-figx-50--so) | It is 0.5 here. |" in text
+
+
+def test_what_top_k_cuts_is_seen_by_a_proposal_that_does_not_cut(tmp_path):
+    place, question = results.Place(tmp_path, 1200), fig5.QUESTIONS[0]
+    pools = {
+        name: Pool(place.pool(name, recipe, 300, context=question))
+        for name, recipe in fig5.recipes(None).items()
+    }
+    assert list(pools) == ["mixture", "top-30"]
+    assert fig5.out_of_support(pools["top-30"], question).value == 0  # its own draws cannot show it
+    assert 0 < fig5.out_of_support(pools["mixture"], question).value < 1
+
+
+def test_a_round_trip_takes_the_models_that_are_given():
+    made = fig5.recipes(("there", "back"))["round trip"]
+    assert made["proposal"]["round_trip"]["there"] == "there"
+    assert made["base"] == "quasir/questions"
 
 
 def test_each_figure_and_table_has_its_file():
