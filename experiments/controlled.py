@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 import quasir as qr
 from experiments.plots import levels, target_moment, trade_off_figure
-from experiments.results import Row, cell, per_cent
+from experiments.results import Bounds, Row, cell, per_cent
 
 __all__ = ["RATES", "Pool", "with_paper"]
 
@@ -121,6 +122,18 @@ class Pool:
                 (f"{name} under p", "", f"{100 * target_moment(self.curve, name):.1f} %")
                 for name in self.draws.features
             ),
+        ]
+
+    def bounds(self, rates: Sequence[float], name: str = "") -> list[Bounds]:
+        """Return TVD and what bounds it at some acceptance rates, where these can be reached."""
+        certs = {rate: self.at(rate) for rate in rates}
+        return [
+            (
+                f"{name} at AR {rate:g}".strip(),
+                *(cell(part) for part in (cert.tvd, cert.lost, cert.tvd_bound)),
+            )
+            for rate, cert in certs.items()
+            if cert is not None
         ]
 
     def figure(self, **options: Any) -> Figure:

@@ -70,6 +70,7 @@ def result(place: Place, panel: str) -> Result:
         draws={pool.folder.name: len(pool.draws)},
         verdict=verdict(pool, chosen.pointwise),
         figure=pool.figure(project=chosen.pointwise),
+        bounds=pool.bounds(RATES),
     )
 
 

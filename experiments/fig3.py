@@ -61,6 +61,7 @@ def run(place: Place) -> Result:
         draws={pool.folder.name: len(pool.draws) for pool in pools.values()},
         verdict=verdict(pools),
         figure=figure(pools),
+        bounds=[row for name in ("guide", TUNED) for row in pools[name].bounds(AT, name)],
     )
 
 

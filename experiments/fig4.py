@@ -65,6 +65,7 @@ def run(place: Place) -> Result:
         ),
         figure=tuned.figure(beside={name: p.curve for name, p in pools.items() if name != "tuned"}),
         tables=tables,
+        bounds=[row for name, pool in pools.items() for row in pool.bounds(RATES, name)],
     )
 
 

@@ -17,7 +17,7 @@ import yaml
 from matplotlib.figure import Figure
 
 import quasir as qr
-from experiments.controlled import Pool
+from experiments.controlled import RATES, Pool
 from experiments.plots import LOWEST, draw_tvd, levels, new_figure, rates_axis
 from experiments.results import Place, Result, Row, cell, main
 from quasir.certificates.figures import COLOURS
@@ -74,6 +74,11 @@ def run(place: Place, round_trip: Sequence[str] | None = None) -> Result:
             "Proposals and samples": samples_table(pools),
             "What the threshold does": threshold_table(pools),
         },
+        bounds=[
+            row
+            for pool, question in zip(pools, QUESTIONS, strict=True)
+            for row in pool.bounds(RATES[1:], question)
+        ],
     )
 
 

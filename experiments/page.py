@@ -83,7 +83,21 @@ def page(out: Path, figures: str = FIGURES) -> str:
     sections = [contents(found), *(section(one, figures) for one in found)]
     beyond = Path(__file__).with_name("beyond.md").read_text(encoding="utf-8").strip()
     note = [f"Not run yet: {', '.join(missing)}."] if missing else []
-    return "\n\n".join([HEAD.strip(), size_of(found), *note, *sections, beyond]) + "\n"
+    parts = [HEAD.strip(), size_of(found), *note, *sections, beyond, bounds_of(found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def bounds_of(found: list[dict[str, Any]]) -> str:
+    """Return the table of the two bounds on TVD, of every experiment that has them."""
+    lines = [
+        "**TVD beside what bounds it: our 1 - Z_β/Z, and the paper's 1 - p(A_β)**\n",
+        "| experiment | where | TVD | 1 - Z_β/Z | 1 - p(A_β) |",
+        "|---|---|---|---|---|",
+    ]
+    for one in found:
+        for i, row in enumerate(one["bounds"]):
+            lines.append("| " + " | ".join(["" if i else one["title"], *row]) + " |")
+    return "\n".join(lines)
 
 
 def size_of(found: list[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from quasir.core.progress import Lines
 from quasir.runs.pipeline import begin, draw_all
 from quasir.store import MANIFEST, locked
 
-__all__ = ["OUT", "Place", "Result", "Row", "cell", "main", "per_cent"]
+__all__ = ["OUT", "Bounds", "Place", "Result", "Row", "cell", "main", "per_cent"]
 
 OUT = Path("runs/paper")
 RECIPES = Path(__file__).parent / "recipes"
 Row = tuple[str, str, str]
 """What is measured, the paper's number, and ours."""
+Bounds = tuple[str, str, str, str]
+"""Where, TVD, and two numbers that it is at most: 1 - Z_beta/Z, and the paper's 1 - p(A_beta)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Result:
     figure : Figure, optional
     tables : dict of str
         Title -> a further table, in Markdown.
+    bounds : list of Bounds
+        For the table of bounds at the page's end.
     """
 
     title: str
@@ -51,6 +55,7 @@ class Result:
     verdict: str
     figure: Any = None
     tables: Mapping[str, str] | None = None
+    bounds: Sequence[Bounds] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,7 @@ class Place:
             "rows": [dict(zip(("what", "paper", "ours"), row, strict=True)) for row in result.rows],
             "verdict": result.verdict,
             "tables": dict(result.tables or {}),
+            "bounds": [list(row) for row in result.bounds],
             "figure": f"{name}.png" if result.figure is not None else None,
         }
         write_json(self.out / f"{name}.json", content)

@@ -26,6 +26,8 @@ def test_the_exact_values_are_those_of_the_design():
     np.testing.assert_allclose(found["acceptance_rate"], rates, atol=5e-7)
     bounds = [0.99508413, 0.54011130, 0.03219052, 0.00104235, 0.00008205]
     np.testing.assert_allclose(found["tvd_bound"], bounds, atol=5e-9)
+    assert (found["tvd"] <= found["lost"]).all()
+    assert (found["lost"] <= found["tvd_bound"]).all()
     kl = [0.04814649, 0.01988471, 0.00048655, 0.00001831, 0.00000121]
     np.testing.assert_allclose(found["kl"], kl, atol=5e-9)
 
@@ -88,6 +90,7 @@ def test_the_page_begins_with_links_and_the_size_of_its_runs(tmp_path):
         rows=[("w", "1", "2")],
         draws={"a": 10, "steps of a walk": 5},
         verdict="It is 0.5 here. And more.",
+        bounds=[("at AR 0.1", "0.1", "0.2", "0.3")],
     )
     small, large = results.Place(tmp_path, 10), results.Place(tmp_path, 30_000)
     small.write("fig2", result)
@@ -95,6 +98,7 @@ def test_the_page_begins_with_links_and_the_size_of_its_runs(tmp_path):
     large.write("fig3", result)
     text = page(tmp_path)
     assert "This page comes from large runs: 10 texts" in text  # the two share their pool
+    assert text.count("| at AR 0.1 | 0.1 | 0.2 | 0.3 |") == 2
     assert "| [Fig. 9 (`fig:x`): 50 % so](#fig-9-figx-50--so) | It is 0.5 here. |" in text
 
 
