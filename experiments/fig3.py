@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from matplotlib.figure import Figure
+from scipy import stats
 
 from experiments.controlled import Pool
 from experiments.plots import draw_tvd, new_figure, rates_axis
@@ -75,9 +76,14 @@ def verdict(pools: dict[str, Pool]) -> str:
         f"{1 / frequency(pools)[0]:,.0f}."
     ]
     if hits[best] < ENOUGH:
+        together = sum(hits[name] for name in PROMPTS)
+        expected = frequency(pools)[0] * sum(pools[name].curve.n for name in PROMPTS)
+        low, high = (end / expected for end in count_interval(together))
         said.append(
-            f"At most {hits[best]} draws of a prompt have the word: too few to tell prompts apart. "
-            "The paper's prompts help GPT-2 clearly."
+            f"The five prompts together have the word in {together} draws, "
+            f"{together / expected:.1f} times as often as the plain model (95 %: {low:.1f} to "
+            f"{high:.1f} times). A model this small hardly reads its prompt; the paper's prompts "
+            "help GPT-2 clearly."
         )
     else:
         said.append(f"The best prompt is {best!r}: {share[best]:.2g} of its draws have the word.")
@@ -93,6 +99,19 @@ def verdict(pools: dict[str, Pool]) -> str:
         f"{share['guide']:.2g} of the draws without any tuning."
     )
     return " ".join(said)
+
+
+def count_interval(count: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval (Garwood) of the mean of a Poisson count.
+
+    Examples
+    --------
+    >>> [round(end, 2) for end in count_interval(10)]
+    [4.8, 18.39]
+    """
+    tail = (1 - level) / 2
+    low = stats.chi2.ppf(tail, 2 * count) / 2 if count else 0.0
+    return float(low), float(stats.chi2.isf(tail, 2 * count + 2) / 2)
 
 
 def frequency(pools: dict[str, Pool]) -> tuple[float, float]:
