@@ -37,8 +37,8 @@ PART, OF_OTHERS = 4, 8
 """Each pool of the mixture has a quarter of the draws of a pool, each of the others an eighth."""
 MODEL, TOP = "quasir/paraphraser", 30
 MIXTURE, TOP_K, ROUND_TRIP = "mixture", f"top-{TOP}", "round trip"
-SCORED = 20_000
-"""Draws whose probability under top-k is computed."""
+SCORED, EMBEDDED = 100_000, 50_000
+"""Draws whose probability under top-k is computed, and draws whose similarity is."""
 
 
 def run(place: Place, round_trip: Sequence[str] | None = None) -> Result:
@@ -72,7 +72,9 @@ def run(place: Place, round_trip: Sequence[str] | None = None) -> Result:
         tables={
             "Proposals beside each other": proposals_table(asked, cut),
             "Proposals and samples": samples_table(pools),
-            "What the threshold does": threshold_table(pools),
+            f"What the threshold does, on at most {EMBEDDED:,} draws a question": threshold_table(
+                pools
+            ),
         },
         bounds=[
             row
@@ -138,8 +140,9 @@ def out_of_support(pool: Pool, question: str) -> qr.Estimate:
         return qr.Estimate(np.nan, np.nan, 0.0, 1.0)
     recipe = qr.open_run(pool.folder).recipe
     paraphraser = qr.text.Seq2SeqLM(MODEL, question, top_k=TOP, max_tokens=recipe.max_tokens)
-    cut = paraphraser.log_prob([draws.items[int(i)] for i in at]) == -np.inf
-    kept = qr.Draws.from_arrays(log_p=draws.log_p[at], log_q=draws.log_q[at], features={"cut": cut})
+    some = draws.take(at)
+    cut = paraphraser.log_prob(some.items) == -np.inf
+    kept = qr.Draws.from_arrays(log_p=some.log_p, log_q=some.log_q, features={"cut": cut})
     return qr.tradeoff(kept).at(log_beta=float(kept.log_ratio.max()) + 1.0).moments["cut"]
 
 
@@ -193,7 +196,7 @@ def safe(text: str) -> str:
 
 
 def threshold_table(pools: list[Pool]) -> str:
-    """Return the share of draws above each threshold, and TVD(p, q_proj), from the same draws."""
+    """Return the share of draws above each threshold, and TVD(p, q_proj), from some draws."""
     lines = [
         "| question | threshold | share above | TVD(p, q_proj) | ESS |",
         "|---|---|---|---|---|",
@@ -203,11 +206,16 @@ def threshold_table(pools: list[Pool]) -> str:
         assert near is not None
         assert near.above is not None
         assert near.model is not None
-        cosine = qr.features.similarity(question, embed=near.model)(pool.draws.items)
+        some = pool.draws.take(np.arange(min(len(pool.draws), EMBEDDED)))
+        possible = np.flatnonzero(some.log_p > -np.inf)
+        cosine = np.full(len(some), -1.0)
+        cosine[possible] = qr.features.similarity(question, embed=near.model)(
+            some.take(possible).items
+        )
         for step in THRESHOLDS:
             above = near.above + step
-            log_p = np.where(cosine > above, pool.draws.log_base, -np.inf)
-            draws = qr.Draws.from_arrays(log_p=log_p, log_q=pool.draws.log_q)
+            log_p = np.where(cosine > above, some.log_base, -np.inf)
+            draws = qr.Draws.from_arrays(log_p=log_p, log_q=some.log_q)
             curve = qr.tradeoff(draws, log_betas=levels(draws))
             share = curve.n_possible / curve.n
             tvd = cell(curve.projection.tvd) if curve.n_possible else "unknown"
