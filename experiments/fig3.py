@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments.controlled import Pool
-from experiments.plots import draw_tvd, new_figure, rates_axis
+from experiments.plots import draw_tvd, mark_projection, new_figure, rates_axis
 from experiments.results import Place, Result, Row, cell, main
 from experiments.words import guided, plain, prompted, tuned
 from quasir.certificates.figures import COLOURS
@@ -121,12 +121,17 @@ def frequency(pools: dict[str, Pool]) -> tuple[float, float]:
 
 
 def figure(pools: dict[str, Pool]) -> Figure:
-    """Draw TVD against the acceptance rate for every proposal; a disc is q itself."""
+    """Draw TVD against the acceptance rate for every proposal.
+
+    A disc is q itself; the square is the plain model, filtered, which is p.
+    """
     made, ((axes,),) = new_figure(1, width=6.6)
     colours = (GREY, *COLOURS, "black")
     for (name, pool), colour in zip(pools.items(), colours, strict=True):
         if pool.curve.n_possible:
             draw_tvd(axes, pool.curve, name, colour)
+            if name == "plain":
+                mark_projection(axes, pool.curve, "tvd", GREY, label=None)
     rates_axis(axes, "TVD(p, ·)")
     # Beside the axes: inside, it would hide the discs at TVD 1.
     axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))

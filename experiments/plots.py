@@ -17,7 +17,15 @@ from matplotlib.figure import Figure
 import quasir as qr
 from quasir.certificates.figures import COLOURS, draw_band
 
-__all__ = ["LOWEST", "draw_tvd", "levels", "new_figure", "rates_axis", "trade_off_figure"]
+__all__ = [
+    "LOWEST",
+    "draw_tvd",
+    "levels",
+    "mark_projection",
+    "new_figure",
+    "rates_axis",
+    "trade_off_figure",
+]
 
 LOWEST = 1e-5
 """The lowest acceptance rate of the paper's figures."""
@@ -135,13 +143,21 @@ def trade_off_figure(
     return figure
 
 
-def mark_projection(axes: Axes, curve: qr.Curve, quantity: str) -> None:
+def mark_projection(
+    axes: Axes,
+    curve: qr.Curve,
+    quantity: str,
+    colour: str = "black",
+    label: str | None = "q_proj",
+) -> None:
     """Mark q_proj, the naive filter, at its acceptance rate (appendix D)."""
     part: Any = getattr(curve.projection, quantity)
     if part is None or not math.isfinite(part.value):
         return
     rate = curve.projection.acceptance_rate.value
-    axes.plot(rate, part.value, "s", color="black", markersize=4, label="q_proj", clip_on=False)
+    axes.plot(
+        rate, part.value, "s", color=colour, markersize=4, label=label, clip_on=False, zorder=5
+    )
 
 
 def target_moment(curve: qr.Curve, name: str) -> float:
