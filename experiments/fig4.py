@@ -19,6 +19,8 @@ PROPOSALS = {
 }
 FOLDERS = {"guide": "scientists-guide"}
 """A pool's folder, where it differs from its recipe's name."""
+SHORT = {"tuned and base, half and half": "half base"}
+"""Names in the figure, where the legend has no room for the whole."""
 STATED = {
     "science under q": "69.0 %",
     "female under q": "27.3 %",
@@ -63,7 +65,9 @@ def run(place: Place) -> Result:
             "our base meets the wish more often. All our samples are scientists (99.7 to 99.8 % "
             "in the paper), since the wish is a factor 0 or 1 of P and not a tilt."
         ),
-        figure=tuned.figure(beside={name: p.curve for name, p in pools.items() if name != "tuned"}),
+        figure=tuned.figure(
+            beside={SHORT.get(name, name): p.curve for name, p in pools.items() if p is not tuned}
+        ),
         tables=tables,
         bounds=[row for name, pool in pools.items() for row in pool.bounds(RATES, name)],
     )

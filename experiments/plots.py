@@ -138,8 +138,8 @@ def trade_off_figure(
         axes, ("TVD(p, ·)", "KL(p, ·), nats", "Moments", "KL(·, a), nats"), strict=True
     ):
         rates_axis(panel, label, lowest)
-    for panel in (axes[0], axes[2]):
-        panel.legend(frameon=False, fontsize="small")
+    axes[0].legend(frameon=False, fontsize="small", loc="upper right", handlelength=1.5)
+    axes[2].legend(frameon=False, fontsize="small")
     return figure
 
 
