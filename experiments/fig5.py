@@ -33,8 +33,8 @@ STATED = ("0.20", "0.42", "near 0")
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04)
 """Added to the recipe's threshold: below it P(x) = 0, and log q was not found."""
 SHOWN = 3
-PART, OF_OTHERS = 4, 8
-"""Each pool of the mixture has a quarter of the draws of a pool, each of the others an eighth."""
+PART, OF_OTHERS = 4, 16
+"""Each pool of the mixture has a quarter of the draws of a pool, each of the others a sixteenth."""
 MODEL, TOP = "quasir/paraphraser", 30
 MIXTURE, TOP_K, ROUND_TRIP = "mixture", f"top-{TOP}", "round trip"
 SCORED, EMBEDDED = 100_000, 50_000
