@@ -91,6 +91,6 @@ def said_of_walks(measured: Sequence[Measured]) -> str:
         return f"The walks have {n} samples a run here, too few to say whether they move."
     least = min(long, key=lambda row: row.cells["unique"].runs.mean)
     unique = 100 * least.cells["unique"].runs.mean
-    said = f"Random walks hardly move: {unique:.0f} % of the {least.n} samples of {name_of(least)}"
+    said = f"Random walks move slowly: {unique:.0f} % of the {least.n} samples of {name_of(least)}"
     short = ", ".join(name_of(row) for row in walks if row.n < ENOUGH)
     return f"{said} are unique." + (f" Too short to be judged: {short}." if short else "")
