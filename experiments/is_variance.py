@@ -58,11 +58,11 @@ def verdict(found: Variance, ratios: list[float]) -> str:
         f"{max(ratios):.2f} times the error that one run claims. Of {found.runs} runs, "
         f"{1 - expected:.2f} to {1 + expected:.2f} is expected (95 %); {outside} of the "
         f"{len(ratios)} numbers below, which share their draws, lie outside. The paper has runs "
-        "of 1,000,000, and no claims to compare. Its TVD of 1.6e-6 at the fifth beta means that hardly any draw "
-        "lay above it: such a number says what the draws showed, not how far p is, and a "
-        "certificate gives an upper end instead. At its first beta AR is 1.00, though only 69 % "
-        "of its proposal's draws are scientists: so its P is above 0 for the others too (a large "
-        "tilt). Ours is 0 for them, and our AR ends at q(Supp P)."
+        "of 1,000,000, and no claims to compare. Its TVD of 1.6e-6 at the fifth beta means that "
+        "hardly any draw lay above it: such a number says what the draws showed, not how far p "
+        "is, and a certificate gives an upper end instead. At its first beta AR is 1.00, though "
+        "only 69 % of its proposal's draws are scientists: so its P is above 0 for the others too "
+        "(a large tilt). Ours is 0 for them, and our AR ends at q(Supp P)."
     )
 
 
