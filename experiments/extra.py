@@ -96,6 +96,6 @@ def verdict(pool: Pool, guide: bool) -> str:
         known = "0, for certain" if cert.tvd.proved else f"at most {cert.tvd.high:.2g} (95 %)"
         said.append(
             "The paper finds a rate of 1e-3 enough to match the target nearly perfectly, and so "
-            f"do we: TVD is {known} there."
+            f"do we: TVD there is {known}."
         )
     return " ".join(said)

@@ -38,8 +38,23 @@ def contents(found: list[dict[str, Any]]) -> str:
     lines = ["| figure or table | beside the paper |", "|---|---|"]
     for one in found:
         first = re.split(r"(?<=[a-z0-9)])\. ", one["verdict"], maxsplit=1)[0].rstrip(".")
-        lines.append(f"| [{one['title']}](#{anchor(one['title'])}) | {first}. |")
+        title, _ = titled(one)
+        lines.append(f"| [{title}](#{anchor(title)}) | {first}. |")
     return "\n".join(lines)
+
+
+def titled(one: dict[str, Any]) -> tuple[str, str]:
+    """Return a result's title without the label of the paper's source, and the label.
+
+    Examples
+    --------
+    >>> titled({"title": "Table (`tab:betas`): all"})
+    ('Table: all', 'tab:betas')
+    """
+    label = re.search(r" \(`([^`]+)`\)", one["title"])
+    if label is None:
+        return one["title"], ""
+    return one["title"].replace(label[0], ""), label[1]
 
 
 def anchor(title: str) -> str:
@@ -47,8 +62,8 @@ def anchor(title: str) -> str:
 
     Examples
     --------
-    >>> anchor("Table (`tab:betas`): 50 %, all")
-    'table-tabbetas-50--all'
+    >>> anchor("Table: 50 %, all")
+    'table-50--all'
     """
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
@@ -56,14 +71,16 @@ def anchor(title: str) -> str:
 def section(content: dict[str, Any], figures: str) -> str:
     """Return one experiment in Markdown."""
     draws = ", ".join(f"{name}: {n:,}" for name, n in content["draws"].items())
+    title, label = titled(content)
+    source = f" In the paper's source: `{label}`." if label else ""
     parts = [
-        f"## {content['title']}",
-        textwrap.fill(content["verdict"], WIDTH),
+        f"## {title}",
+        textwrap.fill(content["verdict"] + source, WIDTH),
         f"    {content['command']}",
         textwrap.fill(f"Draws: {draws}.", WIDTH),
     ]
     if content["figure"]:
-        parts.append(f"![{content['title']}]({figures}/{content['figure']})")
+        parts.append(f"![{title}]({figures}/{content['figure']})")
     head = ["| what | paper | ours |", "|---|---|---|"]
     rows = [f"| {r['what']} | {r['paper']} | {r['ours']} |" for r in content["rows"]]
     parts.append("\n".join(head + rows))
@@ -96,7 +113,7 @@ def bounds_of(found: list[dict[str, Any]]) -> str:
     ]
     for one in found:
         for i, row in enumerate(one["bounds"]):
-            lines.append("| " + " | ".join(["" if i else one["title"], *row]) + " |")
+            lines.append("| " + " | ".join(["" if i else titled(one)[0], *row]) + " |")
     return "\n".join(lines)
 
 

@@ -98,8 +98,9 @@ def test_the_page_begins_with_links_and_the_size_of_its_runs(tmp_path):
     large.write("fig3", result)
     text = page(tmp_path)
     assert "This page comes from large runs: 10 texts" in text  # the two share their pool
+    assert "And more. In the paper's source: `fig:x`." in text
     assert text.count("| at AR 0.1 | 0.1 | 0.2 | 0.3 |") == 2
-    assert "| [Fig. 9 (`fig:x`): 50 % so](#fig-9-figx-50--so) | It is 0.5 here. |" in text
+    assert "| [Fig. 9: 50 % so](#fig-9-50--so) | It is 0.5 here. |" in text
 
 
 def test_what_top_k_cuts_is_seen_by_a_proposal_that_does_not_cut(tmp_path):
