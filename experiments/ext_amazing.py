@@ -60,8 +60,8 @@ def run(place: Place) -> Result:
         draws={folder.name: found.pool_size, "steps of each walk at most": steps},
         verdict=(
             "As in the paper, QRS and IMH always have the word, and IMH repeats itself. "
-            f"{said_of_walks(found.rows)} A point mass on the word does not stop our walk, as it "
-            f"stopped the paper's (0.1 % unique): {unique:.0f} % of {SAMPLES} samples are unique. "
+            f"{said_of_walks(found.rows)} With a point mass on the word, {unique:.0f} % of the "
+            f"{SAMPLES} samples of our walk are unique; the paper's walk stayed at one text. "
             "Our walks begin where P > 0 and cannot leave it, so they "
             "have the word always; the paper's begin anywhere. Perplexity and Self-BLEU cannot be "
             "compared: models and lengths differ, and the paper's Self-BLEU is over characters. "

@@ -82,8 +82,8 @@ def verdict(pools: dict[str, Pool]) -> str:
         said.append(
             f"The five prompts together have the word in {together} draws, "
             f"{together / expected:.1f} times as often as the plain model (95 %: {low:.1f} to "
-            f"{high:.1f} times). A model this small hardly reads its prompt; the paper's prompts "
-            "help GPT-2 clearly."
+            f"{high:.1f} times). The paper's prompts help GPT-2 clearly; our model is small, and "
+            "its prompts are short."
         )
     else:
         said.append(f"The best prompt is {best!r}: {share[best]:.2g} of its draws have the word.")
