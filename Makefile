@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all lint bench mutants docs commands paper browser clean help
+.PHONY: run test test-all lint bench mutants docs commands paper browser wheel size clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -45,7 +45,7 @@ docs: commands  ## the site, with every notebook run: docs/_build/html/index.htm
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 commands: $(STAMP)  ## write docs/commands.md anew
-	$(BIN)/python -m quasir.cli.help_page > docs/commands.md
+	$(BIN)/python -c 'from quasir.cli.main import document; print(document(), end="")' > docs/commands.md
 
 paper: $(STAMP)  ## every figure and table of the paper (DRAWS=20000 OUT=runs/paper); resumes
 	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)
@@ -56,6 +56,16 @@ mutants: $(STAMP)  ## change the source at random, and see whether a test fails 
 
 bench: $(STAMP)  ## the benchmark table: ratios within one run, on a quiet machine
 	$(BIN)/python -m benchmarks
+
+wheel: $(STAMP)  ## sdist and wheel in dist/; the wheel is installed into an empty environment and run
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir dist
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/wheel/bin/quasir run poissons --out build/wheel/run
+
+size: $(STAMP)  ## lines, modules, names, and the modules that two walks cross
+	$(BIN)/python tools/size.py --walks
 
 clean:  ## forget the environment and every cache
 	rm -rf $(VENV) build dist docs/_build docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,10 +1,10 @@
-"""What a choice of beta by an estimate is worth: its cost's interval, and its doubts.
+"""What a choice of beta by an estimate is worth: its cost's interval, and its warnings.
 
     python -m benchmarks.choice --replicates 200
 
 On laws of the ratio with known truths, it asks for TVD 0.1 without a confidence and prints: how
 often the interval of the cost holds the acceptance rate at which TVD truly is 0.1, how often the
-true TVD at the chosen beta is above 0.1, how often no doubt was raised, and the median true TVD
+true TVD at the chosen beta is above 0.1, how often no warning was raised, and the median true TVD
 where none was.
 """
 
@@ -20,7 +20,7 @@ import quasir as qr
 from quasir.core.types import Array
 
 POINTS = 200_000
-WISH = 0.1
+CONSTRAINT = 0.1
 AREA = (np.arange(POINTS) + 0.5) / POINTS
 LAWS = {
     "lognormal 0.7": np.exp(0.7 * stats.norm.isf(AREA)),
@@ -37,11 +37,11 @@ def tvd(w: Array, beta: float) -> float:
 
 
 def true_rate(w: Array) -> float:
-    """Return the acceptance rate at which TVD is the wish."""
+    """Return the acceptance rate at which TVD is the constraint."""
     low, high = 0.0, math.log(w.max())
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if tvd(w, math.exp(middle)) <= WISH else (middle, high)
+        low, high = (low, middle) if tvd(w, math.exp(middle)) <= CONSTRAINT else (middle, high)
     return float(np.minimum(w / math.exp(high), 1).mean())
 
 
@@ -52,15 +52,15 @@ def row(name: str, n: int, replicates: int) -> str:
     for seed in range(replicates):
         ratios = np.random.default_rng(seed).choice(w, n)
         try:
-            cert = qr.tradeoff(qr.Draws.from_arrays(np.log(ratios), np.zeros(n))).at(tvd=WISH)
+            cert = qr.tradeoff(qr.Draws.from_arrays(np.log(ratios), np.zeros(n))).at(tvd=CONSTRAINT)
         except qr.UnreachableError:
             unmet += 1
             continue
         _, cost = cert.cost
         covered += cost.low <= rate <= cost.high
         true = tvd(w, cert.beta)
-        above += true > WISH
-        if not cert.doubts:
+        above += true > CONSTRAINT
+        if not cert.warnings:
             silent.append(true)
     met = max(replicates - unmet, 1)
     worst = f"{np.median(silent):.3f}" if silent else "-"
@@ -77,7 +77,7 @@ def main() -> None:
     replicates = parser.parse_args().replicates
     print(
         f"{replicates} runs, TVD 0.1 asked for without a confidence\n\n"
-        "| law | draws | true cost | cost covered | true TVD above 0.1 | no doubt | median true "
+        "| law | draws | true cost | cost covered | true TVD above 0.1 | no warning | median true "
         "TVD then | refused |\n|---|---|---|---|---|---|---|---|"
     )
     for name in LAWS:

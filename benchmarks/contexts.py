@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 import quasir as qr
-from quasir.core.requests import Request
+from quasir.core.types import Request
 
 PROMPTS, DRAWS, REPEATS, CONTEXTS = 200, 4000, 3, 1000
 
@@ -68,7 +68,7 @@ def thousand_row():
     """Return the seconds of a run over a thousand contexts of a table, with all its files."""
     recipe = {
         "base": {"table": {f"w{i}": 1.0 + i % 7 for i in range(200)}},
-        "features": {"digit": {"regex": "{digit}"}, "odd": {"regex": "[13579]$"}},
+        "features": {"digit": {"search": "{digit}"}, "odd": {"search": "[13579]$"}},
         "want": {"digit": 1},
         "lambda": {"odd": 0.7},
         "choose": {"tvd": 0.05, "confidence": 0.95},
@@ -85,5 +85,5 @@ def thousand_row():
         f"seconds for a run over {CONTEXTS:,} contexts of a table",
         seconds,
         "<= 60",
-        f"{whole.n:,} draws, {whole.served:,} served, mean TVD at most {whole.promise.tvd:.3g}",
+        f"{whole.n:,} draws, {whole.served:,} served, mean TVD at most {whole.guarantee.tvd:.3g}",
     )

@@ -3,7 +3,7 @@
     python -m benchmarks.coverage --replicates 400
 
 For each space and acceptance rate it prints how often our intervals cover AR, TVD, KL and the
-bound, in brackets how often value +- 1.96 se does, and the share of replicates with doubts. The
+bound, in brackets how often value +- 1.96 se does, and the share of replicates with warnings. The
 table of docs/intervals.md is its output.
 """
 
@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--replicates", type=int, default=400)
     parser.add_argument("--draws", type=int, default=20_000)
     arguments = parser.parse_args()
-    print("| space | rate | above beta | AR | TVD | KL | bound | doubts |")
+    print("| space | rate | above beta | AR | TVD | KL | bound | warnings |")
     print("|---|---|---|---|---|---|---|---|")
     for kind in KINDS:
         for seed in range(3):
@@ -70,12 +70,12 @@ def row(kind, seed, rates, betas, q, p, arguments):
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(p), np.log(q)
     ours, plain = np.zeros((2, len(betas), len(NAMES)))
-    doubts = np.zeros(len(betas))
+    warnings = np.zeros(len(betas))
     for _ in range(arguments.replicates):
         code = np.repeat(np.arange(len(q)), rng.multinomial(arguments.draws, q))
         curve = qr.tradeoff(qr.Draws.from_arrays(log_p[code], log_q[code]), betas=betas)
         for i, cert in enumerate(curve):
-            doubts[i] += bool(cert.doubts)
+            warnings[i] += bool(cert.warnings)
             for j, name in enumerate(NAMES):
                 part, value = getattr(cert, name), truth[i][j]
                 ours[i, j] += part.low <= value <= part.high
@@ -86,7 +86,7 @@ def row(kind, seed, rates, betas, q, p, arguments):
         cells = " | ".join(
             f"{100 * a / n:.1f} ({100 * b / n:.0f})" for a, b in zip(ours[i], plain[i], strict=True)
         )
-        print(f"| {kind} {seed} | {rate} | {above:.0f} | {cells} | {100 * doubts[i] / n:.0f} % |")
+        print(f"| {kind} {seed} | {rate} | {above:.0f} | {cells} | {100 * warnings[i] / n:.0f} % |")
 
 
 if __name__ == "__main__":

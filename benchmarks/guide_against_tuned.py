@@ -3,13 +3,13 @@
     python -m benchmarks.guide_against_tuned scientists --draws 20480 --share 0.1
     python -m benchmarks.guide_against_tuned RUN --adapter sports  # of quasir tune sports --guide
 
-Until commit a8d9bd5 `scientists` drew half of its texts from a model tuned by DPG and half from
-the base (`female` did until later), and both models scored each text. Now a recipe boosts words,
-in one pass. A mixture also got cheaper: where P(x) = 0 it leaves out what costs a
-pass. Here the three draw for the same target in one process, block by block in turn, and beta is
-chosen on each one's draws for TVD 0.1: where the estimate is 0.1, and where 0.1 is promised with
-confidence 0.95. A promise gets better with more draws, so there a proposal has only the draws that
-it makes in the guide's time.
+Until commit a8d9bd5 `scientists` drew half of its texts from a model tuned by DPG and half from the
+base (`female` did until later), and both models scored each text. Now a recipe boosts words, in one
+pass. A mixture also got cheaper: where P(x) = 0 it leaves out what costs a pass. Here the three
+draw for the same target in one process, block by block in turn, and beta is chosen on each one's
+draws for TVD 0.1: where the estimate is 0.1, and where 0.1 is guaranteed with confidence 0.95. A
+guarantee gets better with more draws, so there a proposal has only the draws that it makes in the
+guide's time.
 """
 
 import argparse
@@ -22,11 +22,11 @@ import numpy as np
 import quasir as qr
 from quasir import recipes
 from quasir.core.streams import BLOCK, DrawStreams
-from quasir.draws.ceiling import known_of
+from quasir.draws.ceiling import ratio_bounds
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.recipes.building import build, resolve
 
-WISH = 0.1
+CONSTRAINT = 0.1
 WANTED = ">= 2.5"
 """Of `scientists`, against the recipe as it was."""
 
@@ -36,7 +36,7 @@ def rows(recipe="scientists", name="scientists", draws=20 * BLOCK, seed=0, share
     target, proposals = setting(recipe, name, share)
     drawn, seconds = in_turn(target, proposals, -(-draws // BLOCK), seed)
     speed = {which: len(drawn[which]) / seconds[which] for which in proposals}
-    for how, confidence in (("estimated", None), ("promised", 0.95)):
+    for how, confidence in (("estimated", None), ("guaranteed", 0.95)):
         rates = {
             which: rate(draws if confidence is None else in_time(draws, which, speed), confidence)
             for which, draws in drawn.items()
@@ -45,7 +45,7 @@ def rows(recipe="scientists", name="scientists", draws=20 * BLOCK, seed=0, share
             pair = "guide", other
             accepted = {which: rates[which] * speed[which] for which in pair}
             yield (
-                f"{name}: accepted samples/s at TVD {WISH:g} ({how}), guide against {other}",
+                f"{name}: accepted samples/s at TVD {CONSTRAINT:g} ({how}), guide against {other}",
                 accepted["guide"] / accepted[other] if accepted[other] else float("inf"),
                 WANTED if (name, other) == ("scientists", "the mixture as it was") else ">= 0",
                 "; ".join(
@@ -99,7 +99,7 @@ def in_turn(target, proposals, blocks, seed):
             pieces[which].append(draw_blocks(target, q, streams, block, 1))
             seconds[which] += time.process_time() - start
     draws = {
-        which: replace(qr.Draws.concatenate(pieces[which]), known=known_of(target, q))
+        which: replace(qr.Draws.concatenate(pieces[which]), known=ratio_bounds(target, q))
         for which, q in proposals.items()
     }
     return draws, seconds
@@ -111,9 +111,9 @@ def in_time(draws, which, speed):
 
 
 def rate(draws, confidence):
-    """Return the acceptance rate where TVD is 0.1; 0 if it cannot be promised."""
+    """Return the acceptance rate where TVD is 0.1; 0 if it cannot be guaranteed."""
     try:
-        return qr.tradeoff(draws).at(tvd=WISH, confidence=confidence).acceptance_rate.value
+        return qr.tradeoff(draws).at(tvd=CONSTRAINT, confidence=confidence).acceptance_rate.value
     except qr.UnreachableError:
         return 0.0
 

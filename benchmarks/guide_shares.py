@@ -1,11 +1,11 @@
-"""What share of the base a guided proposal should have, for estimates and for promises.
+"""What share of the base a guided proposal should have, for estimates and for guarantees.
 
     python -m benchmarks.guide_shares scientists
 
 With the guide of a built-in recipe, draws of the guided model and of the base are made, and scored
 by both. From these, draws at any share are put together (with replacement), and beta is chosen for
-TVD 0.1, by the estimate and by the promise. A larger share wastes more draws, but lowers the
-ceiling, on which promises rest.
+TVD 0.1, by the estimate and by the guarantee. A larger share wastes more draws, but lowers the
+ceiling, on which guarantees rest.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import quasir as qr
 from quasir import recipes
 from quasir.recipes.building import build, resolve
 
-WISH, REPEATS, PART = 0.1, 6, 1024
+CONSTRAINT, REPEATS, PART = 0.1, 6, 1024
 
 
 def pool(target, q, n, of_guide, rng):
@@ -36,7 +36,7 @@ def pool(target, q, n, of_guide, rng):
 
 
 def row(guided, base, share, n, log_most):
-    """Return the mean acceptance rates at TVD 0.1, by the estimate and by the promise."""
+    """Return the mean acceptance rates at TVD 0.1, by the estimate and by the guarantee."""
     rates = []
     for seed in range(REPEATS):
         rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def row(guided, base, share, n, log_most):
         log_q = np.logaddexp(math.log(share) + log_a, math.log1p(-share) + log_guided)
         top = log_most - math.log(share) + 1e-6
         curve = qr.tradeoff(qr.Draws.from_arrays(log_a + log_b, log_q, log_ceiling=top))
-        certificates = curve.at(tvd=WISH), curve.at(tvd=WISH, confidence=0.95)
+        certificates = curve.at(tvd=CONSTRAINT), curve.at(tvd=CONSTRAINT, confidence=0.95)
         rates.append([cert.acceptance_rate.value for cert in certificates])
     return np.mean(rates, axis=0)
 
@@ -70,14 +70,15 @@ def main():
     guided = pool(target, q, arguments.guided, True, rng)
     base = pool(target, q, arguments.base, False, rng)
     log_most = sum(factor.log_most() for factor in target.factors)
-    print("| share | draws | M/Z | estimated | promised |\n|---|---|---|---|---|")
+    print("| share | draws | M/Z | estimated | guaranteed |\n|---|---|---|---|---|")
     z = float(np.exp(base[2]).mean())
     for share in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
         for n in (20_000, 40_000):
-            estimated, promised = row(guided, base, share, n, log_most)
+            estimated, guaranteed = row(guided, base, share, n, log_most)
             ratio = math.exp(log_most) / share / z
             print(
-                f"| {share} | {n:,} | {ratio:.0f} | {estimated:.4f} | {promised:.4f} |", flush=True
+                f"| {share} | {n:,} | {ratio:.0f} | {estimated:.4f} | {guaranteed:.4f} |",
+                flush=True,
             )
 
 

@@ -50,11 +50,11 @@ def spent(proposal):
 
 def fit_row(base, n=1024):
     """Time the optimiser alone, on a pilot of the `scientists` recipe."""
-    from quasir.text import guide_pilot
+    from quasir.text import guide_fit
 
     f = qr.features
     target = base * f.science * qr.tilt(f.female, 2.5035)
-    inner, seconds = guide_pilot.fitted, []
+    inner, seconds = guide_fit.fit_rounds, []
 
     def timed(*arguments):
         start = time.process_time()
@@ -62,13 +62,13 @@ def fit_row(base, n=1024):
         seconds.append(time.process_time() - start)
         return fit
 
-    guide_pilot.fitted = timed
+    guide_fit.fit_rounds = timed
     try:
         base.guided(qr.guides.boost([f.science, f.female]), 0.2).fit(
             target, n=n, seed=0, progress=False
         )
     finally:
-        guide_pilot.fitted = inner
+        guide_fit.fit_rounds = inner
     return (
         "fit of a boost: CPU seconds of the optimiser, each round",
         max(seconds),

@@ -4,7 +4,7 @@ import numpy as np
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 from benchmarks.show import best
-from quasir.metrics.self_bleu import bleu_of_each
+from quasir.metrics.diversity import bleu_of_each
 
 FEW, MANY, WORDS, VOCABULARY = 1_000, 10_000, 30, 20_000
 ASKED = 50

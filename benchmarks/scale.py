@@ -16,7 +16,8 @@ from benchmarks.show import best
 from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
 from quasir.runs.begun import TEXT_BLOCKS_A_SHARD
-from quasir.runs.draw_shards import draw_into, draw_shard
+from quasir.runs.draw_shards import draw_into
+from quasir.runs.shard_work import draw_shard
 from quasir.store import Store
 from quasir.store.store import write_shard
 
@@ -29,7 +30,7 @@ LOOK = """
 import json, sys, time
 import quasir as qr
 from benchmarks.memory import gigabytes
-from quasir.core.malloc import keep_freed_memory
+from quasir.cli.main import keep_freed_memory
 keep_freed_memory()  # as `quasir tradeoff` does
 start = time.perf_counter()
 curve = qr.tradeoff(sys.argv[1], stream=True)

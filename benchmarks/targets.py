@@ -49,9 +49,9 @@ def rows():
     log_a = np.zeros(10**6)
     draws = qr.Draws.from_arrays(log_a, log_a, log_base=log_a, features=columns)
     features = {name: qr.Feature(name, len) for name in columns}
-    wishes = {features["a"]: 0.5, features["b"]: 0.3, features["c"]: 6.0, features["d"]: 5.0}
+    constraints = {features["a"]: 0.5, features["b"]: 0.3, features["c"]: 6.0, features["d"]: 5.0}
     base = qr.Table({"any": 1.0})  # its scores are in the draws
-    seconds = best(lambda: qr.constrain(base, wishes, draws=draws))
+    seconds = best(lambda: qr.constrain(base, constraints, draws=draws))
     yield (
         "lambda: seconds for 1 million draws and 4 features",
         seconds,

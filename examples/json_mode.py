@@ -59,8 +59,8 @@ def masked(target, q, n, out):
     for tvd in TVDS:
         try:
             print(f"at TVD {tvd:g}: acceptance {curve.at(tvd=tvd).acceptance_rate}")
-            promised = curve.at(tvd=tvd, confidence=0.95).acceptance_rate
-            print(f"  promised, with confidence 0.95: acceptance {promised}")
+            guaranteed = curve.at(tvd=tvd, confidence=0.95).acceptance_rate
+            print(f"  guaranteed, with confidence 0.95: acceptance {guaranteed}")
         except qr.UnreachableError as error:
             print(f"at TVD {tvd:g}: {error}")
     return draws

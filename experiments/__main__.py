@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 from experiments.order import ORDER
-from experiments.results import OUT, Place
+from experiments.results import DRAWS_HELP, OUT, Place
 
 
 def main() -> None:
     """Run what the command line names, or everything."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help=", ".join(ORDER))
-    parser.add_argument("--draws", type=int, default=20_000, help="draws of each pool")
+    parser.add_argument("--draws", type=int, default=20_000, help=DRAWS_HELP)
     parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(ORDER)

@@ -104,7 +104,7 @@ class Pool:
                 continue
             rows += [
                 (f"TVD(p, p_β) {at}", "", cell(cert.tvd)),
-                (f"at most: 1 - Z_β/Z {at}", "", cell(cert.lost)),
+                (f"at most: 1 - Z_β/Z {at}", "", cell(cert.truncated_mass)),
                 (f"at most: 1 - p(A_β) {at}", "", cell(cert.tvd_bound)),
                 (f"KL(p, p_β) {at}", "", cell(cert.kl)),
                 (f"KL(p_β, a) {at}", "", cell(cert.kl_base)),
@@ -130,7 +130,7 @@ class Pool:
         return [
             (
                 f"{name} at AR {rate:g}".strip(),
-                *(cell(part) for part in (cert.tvd, cert.lost, cert.tvd_bound)),
+                *(cell(part) for part in (cert.tvd, cert.truncated_mass, cert.tvd_bound)),
             )
             for rate, cert in certs.items()
             if cert is not None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from experiments.results import Place, Result, main
 from experiments.samplers import compared, rows_of, said_of_walks
-from quasir.compare.rows import Row as Measured
-from quasir.compare.table import samplers_markdown
+from quasir.compare.measures import Row as Measured
+from quasir.compare.sampler_table import samplers_markdown
 
 POOL = "scientists-mixed"
 SAMPLERS = ("qrs", "imh", "imh-reset", "rwmh", "rwmh-reset")
@@ -47,7 +47,7 @@ def run(place: Place) -> Result:
 def verdict(measured: Sequence[Measured]) -> str:
     """Say how the samplers compare with the paper's."""
     return (
-        "As in the paper, QRS, IMH and IMH-reset meet the wishes, and IMH repeats itself. "
+        "As in the paper, QRS, IMH and IMH-reset meet the constraints, and IMH repeats itself. "
         f"{said_of_walks(measured)} Perplexity and Self-BLEU cannot be compared: models and "
         "lengths differ, and the paper's Self-BLEU was made on characters, ours on words. Our "
         "walks start where P > 0 and never leave it, so all their samples are scientists; the "

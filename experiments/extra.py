@@ -1,6 +1,6 @@
-"""The extra figure of appendix A (`fig:extra-ctg-experiments`), five panels, a wish each.
+"""The extra figure of appendix A (`fig:extra-ctg-experiments`), five panels, a constraint each.
 
-Three wishes about biographies, and two words that every text must have. Each panel has its own
+Three constraints about biographies, and two words that every text must have. Each panel has its own
 file, such as `experiments/extra_sports.py`. The proposals for biographies are tuned by DPG, half
 and half with the base; those for words have a guide, which needs no tuning.
 """
@@ -32,7 +32,7 @@ class Panel:
     Attributes
     ----------
     paper : str
-        The paper's wish.
+        The paper's constraint.
     source : str
         A recipe; for a pointwise panel, a word.
     pointwise : bool
@@ -93,9 +93,13 @@ def verdict(pool: Pool, guide: bool) -> str:
             "Whether a rate of 1e-3 is enough, as the paper finds, these draws are too few to say."
         )
     else:
-        known = "0, for certain" if cert.tvd.proved else f"at most {cert.tvd.high:.2g} (95 %)"
         said.append(
-            "The paper finds a rate of 1e-3 enough to match the target nearly perfectly, and so "
-            f"do we: TVD there is {known}."
+            "The paper finds a rate of 1e-3 enough to match the target nearly perfectly. "
+            + (
+                "TVD there is 0 by construction: at this rate beta is above the ceiling that the "
+                "share of the base gives, and QRS is rejection sampling. This is no replication."
+                if cert.tvd.proved
+                else f"So do we: TVD there is at most {cert.tvd.high:.2g} (95 %)."
+            )
         )
     return " ".join(said)

@@ -19,7 +19,7 @@ TIMES = 10
 """The paper draws 10M here, and 1M in its other experiments."""
 BETAS = np.geomspace(0.5, 4.0, 100)
 SHOWN = (0.5, 1.0, 2.0, 3.0, 4.0)
-BOUNDED = ("tvd", "lost", "tvd_bound")
+BOUNDED = ("tvd", "truncated_mass", "tvd_bound")
 NAMES = {"acceptance_rate": "AR", "tvd": "TVD", "tvd_bound": "1 - p(A_β)", "kl": "KL"}
 
 
@@ -35,7 +35,7 @@ def exact(betas: np.ndarray) -> dict[str, np.ndarray]:
         kl = float((p[inside] * np.log(p[inside] / kept[inside])).sum() + np.log(z))
         tvd = np.abs(p - kept / z).sum() / 2
         rows.append((z / beta, tvd, 1 - z, p[p > beta * q].sum(), kl))
-    names = ("acceptance_rate", "tvd", "lost", "tvd_bound", "kl")
+    names = ("acceptance_rate", "tvd", "truncated_mass", "tvd_bound", "kl")
     return dict(zip(names, np.array(rows).T, strict=True))
 
 

@@ -59,11 +59,11 @@ def run(place: Place) -> Result:
             FOLDERS.get(name, recipe): len(pools[name].draws) for name, recipe in PROPOSALS.items()
         },
         verdict=(
-            f"The shape agrees: TVD and KL fall to 0 with the acceptance rate, and the moments go "
-            f"to their wishes. At AR 0.1 the TVD is {difference} here and 0.27 in the paper. The "
-            "levels differ because the models do: ours have 3 million parameters, and "
-            "our base meets the wish more often. All our samples are scientists (99.7 to 99.8 % "
-            "in the paper), since the wish is a factor 0 or 1 of P and not a tilt."
+            "The shape agrees: TVD and KL fall to 0 with the acceptance rate, and the moments go "
+            f"to their constraints. At AR 0.1 the TVD is {difference} here and 0.27 in the paper. "
+            "The levels differ because the models do: ours have 3 million parameters, and our base "
+            "meets the constraint more often. All our samples are scientists (99.7 to 99.8 % in "
+            "the paper), since the constraint is a factor 0 or 1 of P and not a tilt."
         ),
         figure=tuned.figure(
             beside={SHORT.get(name, name): p.curve for name, p in pools.items() if p is not tuned}

@@ -113,7 +113,9 @@ def trade_off_figure(
     at, rate = shown(curve), curve.acceptance_rate.value
     draw_tvd(axes[0], curve, "p_β", COLOURS[0])
     axes[0].plot(rate[at], curve.tvd_bound.value[at], ":", color=COLOURS[0], label="1 - p(A_β)")
-    axes[0].plot(rate[at], curve.lost.value[at], "--", color=COLOURS[2], label="1 - Z_β/Z")
+    axes[0].plot(
+        rate[at], curve.truncated_mass.value[at], "--", color=COLOURS[2], label="1 - Z_β/Z"
+    )
     others = zip((beside or {}).items(), (COLOURS[1], *COLOURS[3:]), strict=False)
     for (name, other), colour in others:
         draw_tvd(axes[0], other, name, colour)

@@ -8,7 +8,7 @@ from pathlib import Path
 import quasir as qr
 from experiments.results import Row
 from quasir.compare.compare_recipe import RecipeComparison, compare_recipe
-from quasir.compare.rows import Row as Measured
+from quasir.compare.measures import Row as Measured
 from quasir.core.progress import Lines
 from quasir.estimation.quantities import Moment
 

@@ -13,7 +13,7 @@ import quasir as qr
 from experiments.results import Place
 from quasir.core.files import make_folder, write_json
 from quasir.recipes import read_run
-from quasir.runs.guide_recipe import GUIDE, guide_recipe
+from quasir.runs.tune import GUIDE, guide_recipe
 
 __all__ = ["guided", "plain", "prompted", "recipe_of", "tuned"]
 

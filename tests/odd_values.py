@@ -350,7 +350,7 @@ CALLS = {
     "features.pronouns": (qr.features.pronouns, {"gender": "male", "case": "any", "name": None}),
     "features.words": (qr.features.words, {"words": ["a"], "name": None, "case": False}),
     "features.contains": (qr.features.contains, {"text": "a", "name": None, "case": False}),
-    "features.regex": (qr.features.regex, {"pattern": "a", "name": None, "case": False}),
+    "features.search": (qr.features.search, {"pattern": "a", "name": None, "case": False}),
     "features.similarity": (
         similarity,
         {"text": "a", "above": 0.5, "embed": embed, "name": None},

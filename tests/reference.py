@@ -25,7 +25,7 @@ def formulas(log_p, log_q, log_beta, log_base=None, features=None):
         "acceptance_rate": (z_b / beta, w_b / beta - z_b / beta),
         "log_z": (np.log(z), y - 1),
         "log_z_beta": (np.log(z_b), v - 1),
-        "lost": ((w - w_b).mean() / z, z_b / z * (y - v)),
+        "truncated_mass": ((w - w_b).mean() / z, z_b / z * (y - v)),
         "tvd_bound": (bound, y * (above - bound)),
         "tvd": (np.abs(y - v).mean() / 2, c * (y - v) - p_c * y + q_c * v),
         "kl": (np.log(z_b / z) + k, v - y + gain - k * y),
@@ -56,7 +56,7 @@ def exact(q, p_weights, beta):
         "z_beta": z_b,
         "tvd": np.abs(p - p_b).sum() / 2,
         "kl": (p[inside] * np.log(p[inside] / p_b[inside])).sum(),
-        "lost": 1 - z_b / z,
+        "truncated_mass": 1 - z_b / z,
         "tvd_bound": p[weights > L(beta) * q].sum(),
         "p_beta": p_b,
     }

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 
 import quasir as qr
-from quasir.samplers.edits import MASK, Edit, log_directions, positions
 from quasir.samplers.local_chains import log_metropolis
+from quasir.samplers.rwmh import MASK, Edit, log_directions, positions
 
 
 class TableEditor:

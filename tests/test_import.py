@@ -1,4 +1,4 @@
-"""What `import quasir` brings in, and what examples the documents promise."""
+"""What `import quasir` brings in, and what examples the documents guarantee."""
 
 import inspect
 import subprocess

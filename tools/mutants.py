@@ -59,16 +59,15 @@ TAIL += "certificates exact/test_laws draws/test_ceiling statistical/test_covera
 SUMS = "exact/test_laws exact/test_formulas certificates estimation"
 TESTS = {
     **dict.fromkeys(("estimation/summary", "estimation/bin"), BINNED),
-    **dict.fromkeys(("estimation/tail", "estimation/no_hits", "estimation/intervals"), TAIL),
+    **dict.fromkeys(("estimation/tail", "estimation/intervals"), TAIL),
     "estimation/": SUMS,
     "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
     "statistical/test_chains",
     "constraints/": "constraints exact/test_constrain estimation/test_mutants_rates",
     "store/": "store draws/test_ceiling runs/test_stored",
     "draws/": "draws samplers exact/test_laws statistical/test_samplers",
-    "certificates/search": f"certificates exact/test_laws {BINNED}",
+    "certificates/choice": f"certificates exact/test_laws {BINNED}",
     "certificates/evaluator": f"certificates {SUMS} statistical/test_coverage",
-    "certificates/limits": "certificates exact/test_laws estimation",
     "core/streams": "core draws statistical/test_streams",
 }
 """How the path of a changed file begins, and its tests, the quick ones first."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from trainer import Settings
 
-from quasir.core.malloc import keep_freed_memory
+from quasir.cli.main import keep_freed_memory
 
 __all__ = ["add_options", "command_of", "read_options"]
 

@@ -27,8 +27,8 @@ from corpus import HELD_OUT_SHARE, data_and_licence, encode, read_texts, split_h
 from sampling import sample_tokens
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from quasir.cli.main import keep_freed_memory
 from quasir.core.files import write_text
-from quasir.core.malloc import keep_freed_memory
 
 # The word lists of the paper's features.
 SCIENCE = (

@@ -17,11 +17,11 @@ license: cc-by-sa-4.0
 library_name: peft
 ---
 
-# quasir/biographies-{wish}
+# quasir/biographies-{constraint}
 
-A LoRA adapter on `quasir/biographies`, tuned by DPG towards the target of the recipe `{wish}`:
-{wishes}. It is a proposal for quasi-rejection sampling, half and half with the base
-(`mixed` below), which bounds the ratios; it is not a model to draw from as it is.
+A LoRA adapter on `quasir/biographies`, tuned by DPG towards the target of the recipe
+`{constraint}`: {constraints}. It is a proposal for quasi-rejection sampling, half and half with the
+base (`mixed` below), which bounds the ratios; it is not a model to draw from as it is.
 
 - Made by `{command}`.
 - Cost: {draws:,} draws in {rounds} rounds, {steps:,} steps, {minutes:.0f} minutes (one thread of
@@ -36,7 +36,12 @@ Judged on draws made afterwards, against the base as the proposal; `times` is mi
 
 
 def export(
-    run: Path, folder: Path, wish: str, wishes: dict[str, float], command: str, table: str
+    run: Path,
+    folder: Path,
+    constraint: str,
+    constraints: dict[str, float],
+    command: str,
+    table: str,
 ) -> None:
     """Copy the files that load the adapter, and write its card."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,8 +50,8 @@ def export(
     facts = json.loads((run / "tuning.json").read_text())
     coefficients = json.loads((run / "lambda.json").read_text())
     card = CARD.format(
-        wish=wish,
-        wishes=", ".join(f"{mean:.0%} {name}" for name, mean in wishes.items()),
+        constraint=constraint,
+        constraints=", ".join(f"{mean:.0%} {name}" for name, mean in constraints.items()),
         command=command,
         draws=facts["draws"],
         rounds=facts["rounds"],

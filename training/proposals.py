@@ -1,4 +1,4 @@
-"""Tune proposals for the wishes of section 3.2.2 on the built-in model, and measure their gain.
+"""Tune proposals for the constraints of section 3.2.2, and measure their gain.
 
 Lambda is fitted on draws of the base, the proposal is tuned towards that target, and lambda is
 fitted again on draws of the tuned proposal, which determine it far better. The proposal in use is
@@ -30,7 +30,7 @@ from quasir.targets.factors import Pointwise, Tilt
 
 MODEL = "quasir/biographies"
 MAX_TOKENS = 40
-WISHES: dict[str, dict[str, float]] = {
+CONSTRAINTS: dict[str, dict[str, float]] = {
     "scientists": {"science": 1.0, "female": 0.5},
     "sports": {"sports": 1.0, "female": 0.5},
     "female": {"female": 0.5},
@@ -48,9 +48,11 @@ def base_draws(pool: Path) -> qr.Draws:
     return draws
 
 
-def target_of(base: qr.text.CausalLM, wish: str, coefficients: dict[str, float]) -> qr.Product:
-    """Return the target of a wish with given coefficients lambda."""
-    named = [qr.features.NAMED[name] for name in WISHES[wish]]
+def target_of(
+    base: qr.text.CausalLM, constraint: str, coefficients: dict[str, float]
+) -> qr.Product:
+    """Return the target of a constraint with given coefficients lambda."""
+    named = [qr.features.NAMED[name] for name in CONSTRAINTS[constraint]]
     return qr.Product(
         base,
         [
@@ -62,11 +64,13 @@ def target_of(base: qr.text.CausalLM, wish: str, coefficients: dict[str, float])
     )
 
 
-def fitted(base: qr.text.CausalLM, wish: str, path: Path, **draws: Any) -> dict[str, float]:
+def fitted(base: qr.text.CausalLM, constraint: str, path: Path, **draws: Any) -> dict[str, float]:
     """Fit lambda once and store it in a file, so that a resumed run has the same target."""
     if not path.is_file():
-        wishes = {qr.features.NAMED[name]: mean for name, mean in WISHES[wish].items()}
-        target = qr.constrain(base, wishes, **draws)
+        constraints = {
+            qr.features.NAMED[name]: mean for name, mean in CONSTRAINTS[constraint].items()
+        }
+        target = qr.constrain(base, constraints, **draws)
         print(f"{target}\n", flush=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(target.coefficients, indent=2) + "\n")
@@ -118,7 +122,9 @@ def parse_arguments() -> argparse.Namespace:
         epilog="example:\n  python training/proposals.py scientists --base-draws runs/contains "
         "--out runs/scientists --minutes 25",
     )
-    parser.add_argument("wish", choices=list(WISHES), help="which of the built-in wishes")
+    parser.add_argument(
+        "constraint", choices=list(CONSTRAINTS), help="which of the built-in constraints"
+    )
     parser.add_argument(
         "--base-draws", type=Path, required=True, help="folder of a run that drew from the base"
     )
@@ -163,14 +169,14 @@ def main() -> None:
         sys.exit("--shipped tunes nothing, so there is nothing to --export")
     torch.set_num_threads(arguments.threads)
     base = qr.text.CausalLM(MODEL, max_tokens=MAX_TOKENS)
-    wish, out = arguments.wish, arguments.out
+    constraint, out = arguments.constraint, arguments.out
     drawn = base_draws(arguments.base_draws)
     if arguments.shipped:
-        tuned = qr.text.CausalLM(MODEL, adapter=f"{MODEL}-{wish}", max_tokens=MAX_TOKENS)
-        coefficients = recipes.read(recipes.find(wish)).fitted
+        tuned = qr.text.CausalLM(MODEL, adapter=f"{MODEL}-{constraint}", max_tokens=MAX_TOKENS)
+        coefficients = recipes.read(recipes.find(constraint)).fitted
     else:
         tuned, coefficients = tune(base, drawn, arguments)
-    target = target_of(base, wish, coefficients)
+    target = target_of(base, constraint, coefficients)
     mixed = qr.Mixture([tuned, base], [0.5, 0.5])
     proposals = {"alone": tuned, "mixed": mixed}
     for name, proposal in proposals.items():
@@ -187,21 +193,21 @@ def main() -> None:
     print(table(curves))
     if arguments.export is not None:
         shown = (
-            f"training/proposals.py {wish} --fit {arguments.fit} --draws {arguments.draws} "
+            f"training/proposals.py {constraint} --fit {arguments.fit} --draws {arguments.draws} "
             f"--minutes {arguments.minutes:g}"
         )
-        export(out, arguments.export, wish, WISHES[wish], shown, table(curves))
+        export(out, arguments.export, constraint, CONSTRAINTS[constraint], shown, table(curves))
 
 
 def tune(
     base: qr.text.CausalLM, drawn: qr.Draws, arguments: argparse.Namespace
 ) -> tuple[qr.text.CausalLM, dict[str, float]]:
     """Return a tuned proposal, and the lambda that was fitted on its draws."""
-    wish, out = arguments.wish, arguments.out
+    constraint, out = arguments.constraint, arguments.out
     pool = drawn.take(np.arange(min(arguments.fit, len(drawn))))
-    first = fitted(base, wish, out / "lambda-base.json", draws=pool)
+    first = fitted(base, constraint, out / "lambda-base.json", draws=pool)
     tuned = qr.tuning.DPG(
-        target_of(base, wish, first),
+        target_of(base, constraint, first),
         base,
         loss=arguments.loss,
         steps=arguments.steps,
@@ -218,7 +224,7 @@ def tune(
         minutes=arguments.minutes,
     ).run()
     more = {"proposal": tuned, "n": arguments.refit, "seed": FITTED, "progress": True}
-    return tuned, fitted(base, wish, out / "lambda.json", **more)
+    return tuned, fitted(base, constraint, out / "lambda.json", **more)
 
 
 if __name__ == "__main__":

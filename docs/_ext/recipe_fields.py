@@ -81,7 +81,7 @@ def _table(name: str, parts: dict[str, Any]) -> str:
 
 
 def _meanings(name: str, part: dict[str, Any]) -> dict[str, str]:
-    """Return what each field means: from the docstring, else from recipe_meanings.yaml."""
+    """Return what each field means: from recipe_meanings.yaml, the docstring, or the field."""
     written = yaml.safe_load(MEANINGS.read_text(encoding="utf-8")).get(name, {})
     found = dict(written)
     for parameter in NumpyDocString(part.get("description") or "")["Attributes"]:
@@ -89,6 +89,9 @@ def _meanings(name: str, part: dict[str, Any]) -> dict[str, str]:
         for field in parameter.name.split(", "):
             if text:
                 found.setdefault(field, text)
+    for field, kind in part.get("properties", {}).items():
+        if "description" in kind and "$ref" not in kind:
+            found.setdefault(field, kind["description"])
     return found
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from quasir import engines, features, guides, metrics
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
-from quasir.certificates.tradeoff import Curve, tradeoff
+from quasir.certificates.curve import Curve, tradeoff
 from quasir.constraints.constrain import constrain
 from quasir.constraints.constrained import Constrained
+from quasir.core import __version__
 from quasir.core.progress import Reporter
 from quasir.core.types import Batch, Proposal, Scorer, Target
-from quasir.core.version import __version__
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import (
@@ -39,7 +39,7 @@ from quasir.errors import (
     WorkFailedError,
 )
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.promise import Promise, Promises
+from quasir.estimation.guarantee import Guarantee, Guarantees
 from quasir.estimation.quantities import Moment
 from quasir.features import Feature
 from quasir.proposals import Mixture, Table, from_scipy
@@ -66,9 +66,8 @@ from quasir.samplers import (
 )
 from quasir.store import Store
 from quasir.targets import lattice
-from quasir.targets.conditional import Conditional
 from quasir.targets.factors import Factor, Tilt, reward, tilt
-from quasir.targets.product import Product, Scores
+from quasir.targets.product import Conditional, Product, Scores
 
 if TYPE_CHECKING:
     from quasir import text, tuning
@@ -100,14 +99,14 @@ __all__ = [
     "Feature",
     "FeatureError",
     "GibbsWithGradients",
+    "Guarantee",
+    "Guarantees",
     "IncrementalQRS",
     "InfeasibleError",
     "InputError",
     "Mixture",
     "Moment",
     "Product",
-    "Promise",
-    "Promises",
     "Proposal",
     "QuasirError",
     "QuasirWarning",

@@ -75,7 +75,7 @@ class RatioExceededError(QuasirError):
 
 
 class UnreachableError(QuasirError):
-    """No beta that these draws can vouch for meets the wish.
+    """No beta that these draws can vouch for meets the request.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class BudgetExceeded(QuasirError):
     True
     """
 
-    def __init__(self, message: str, samples: Any) -> None:
+    def __init__(self, message: str, samples: Any = None) -> None:
         super().__init__(message)
         self.samples = samples
 
@@ -149,7 +149,7 @@ class FeatureError(QuasirError, ValueError):
 
 
 class InfeasibleError(QuasirError):
-    """A wish that no target can meet, or that too few draws support.
+    """A request that no target can meet, or that too few draws support.
 
     Examples
     --------
@@ -228,6 +228,6 @@ class WorkFailedError(QuasirError):
     3
     """
 
-    def __init__(self, message: str, number: int) -> None:
+    def __init__(self, message: str, number: int = 0) -> None:
         super().__init__(message)
         self.number = number

@@ -19,9 +19,9 @@ def curve_of(log_w, **columns):
     return qr.tradeoff(qr.Draws.from_arrays(log_w, np.zeros_like(log_w), **columns))
 
 
-def test_a_good_certificate_has_no_doubts():
+def test_a_good_certificate_has_no_warnings():
     cert = CURVE.at(beta=2)
-    assert cert.doubts == ()
+    assert cert.warnings == ()
     assert cert.n == 100_000
     # E[w]^2/E[w^2] is exp(-0.1): the chi-square distance of two Poissons is exp((11-10)^2/10) - 1
     assert cert.ess == pytest.approx(np.exp(-0.1) * 100_000, rel=0.01)
@@ -35,7 +35,9 @@ def test_beta_above_every_ratio():
     assert 0 < cert.tvd.high <= cert.tvd_bound.high
     assert cert.kl.high > 0
     assert math.isnan(cert.tvd.se)
-    assert any("The tail has not been seen" in d and "generalised Pareto" in d for d in cert.doubts)
+    assert any(
+        "The tail has not been seen" in d and "generalised Pareto" in d for d in cert.warnings
+    )
     assert "0 on these draws" in str(cert)
 
 
@@ -51,25 +53,25 @@ def test_a_tail_too_heavy_to_extrapolate_gets_no_number():
     cert = curve.at(log_beta=curve.log_betas[-1] + 1)
     assert (cert.tvd_bound.low, cert.tvd_bound.high) == (0, 1)
     assert cert.to_dict()["kl"]["high"] is None
-    assert any("no number can be given" in d for d in cert.doubts)
-    assert any("Pareto k is" in d for d in cert.doubts)
-    assert any("ESS" in d for d in curve.doubts)
+    assert any("no number can be given" in d for d in cert.warnings)
+    assert any("Pareto k is" in d for d in cert.warnings)
+    assert any("ESS" in d for d in curve.warnings)
 
 
 def test_few_draws_above_beta_or_accepted():
     rng = np.random.default_rng(0)
     curve = curve_of(rng.normal(size=2000))
     cert = curve.at(log_beta=2.8)
-    assert any("draws have a ratio above beta" in d for d in cert.doubts)
+    assert any("draws have a ratio above beta" in d for d in cert.warnings)
     cert = curve.at(log_beta=6.0)
-    assert any("are accepted at beta" in d for d in cert.doubts)
+    assert any("are accepted at beta" in d for d in cert.warnings)
 
 
 def test_no_draw_is_possible():
     curve = curve_of(np.full(1000, -np.inf), features={"f": np.arange(1000) % 2 == 0})
     cert = curve.at(beta=2)
     assert cert.beta == pytest.approx(2)
-    assert "None of the 1,000 draws had P(x) > 0" in cert.doubts[0]
+    assert "None of the 1,000 draws had P(x) > 0" in cert.warnings[0]
     assert cert.acceptance_rate.low == cert.acceptance_rate.value == 0
     assert cert.acceptance_rate.high == pytest.approx(3.7e-3, rel=0.01)
     assert (cert.tvd.low, cert.tvd.high) == (0, 1)
@@ -95,27 +97,27 @@ def test_one_ratio_only():
 def test_one_draw():
     cert = curve_of([0.3]).at(beta=1)
     assert cert.acceptance_rate.value == 1
-    assert cert.doubts
+    assert cert.warnings
 
 
-@pytest.mark.parametrize("wish", ["acceptance_rate", "tvd", "tvd_bound", "kl"])
+@pytest.mark.parametrize("constraint", ["acceptance_rate", "tvd", "tvd_bound", "kl"])
 @pytest.mark.parametrize("wanted", [0.5, 0.1, 0.01])
-def test_at_finds_the_cheapest_beta(wish, wanted):
-    cert = CURVE.at(**{wish: wanted})
-    value = getattr(cert, wish).value
+def test_at_finds_the_cheapest_beta(constraint, wanted):
+    cert = CURVE.at(**{constraint: wanted})
+    value = getattr(cert, constraint).value
     finer, coarser = (CURVE.at(log_beta=cert.log_beta + e) for e in (1e-6, -1e-6))
-    if wish == "acceptance_rate":
+    if constraint == "acceptance_rate":
         assert value >= wanted * (1 - 1e-12)
         assert finer.acceptance_rate.value < wanted
     else:
         assert value <= wanted
         lowest = cert.log_beta <= DRAWS.log_ratio.min()
-        assert lowest or getattr(coarser, wish).value > wanted
-    if wish != "tvd_bound" and not (wish in ("tvd", "kl") and wanted >= 0.1):
+        assert lowest or getattr(coarser, constraint).value > wanted
+    if constraint != "tvd_bound" and not (constraint in ("tvd", "kl") and wanted >= 0.1):
         assert value == pytest.approx(wanted, rel=1e-9)
 
 
-def test_at_where_it_cannot_be_promised():
+def test_at_where_it_cannot_be_guaranteed():
     with pytest.raises(qr.UnreachableError) as error:
         CURVE.at(tvd=1e-9)
     message = str(error.value)
@@ -130,7 +132,7 @@ def test_at_where_it_cannot_be_promised():
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "constraint",
     [
         {},
         {"beta": 1, "tvd": 0.1},
@@ -147,9 +149,9 @@ def test_at_where_it_cannot_be_promised():
         {"kl": math.nan},
     ],
 )
-def test_wishes_that_cannot_be_understood(wish):
+def test_constraints_that_cannot_be_understood(constraint):
     with pytest.raises(qr.InputError):
-        CURVE.at(**wish)
+        CURVE.at(**constraint)
 
 
 @pytest.mark.parametrize("betas", [[0.0], [-1.0], [math.inf], [math.nan], []])
@@ -165,7 +167,7 @@ def test_to_dict_is_json_and_complete():
     )
     d = json.loads(json.dumps(curve.at(beta=2).to_dict(), allow_nan=False))
     assert set(d["tvd"]) == {"value", "se", "low", "high"}
-    assert {"acceptance_rate", "tvd_bound", "kl", "z", "z_beta", "kl_base", "doubts"} <= set(d)
+    assert {"acceptance_rate", "tvd_bound", "kl", "z", "z_beta", "kl_base", "warnings"} <= set(d)
     assert d["moments"]["f"]["low"] < 0.5 < d["moments"]["f"]["high"]
     assert d["pareto_k"] is not None
 

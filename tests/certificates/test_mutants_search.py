@@ -1,4 +1,4 @@
-"""The beta that meets a wish, against a plain search; and the advice where no beta does."""
+"""The beta that meets a constraint, against a plain search; and the advice where no beta does."""
 
 import math
 import re
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.certificates.search import largest_accepting, smallest_meeting, what_it_takes
-from quasir.estimation.sorted_ratios import SortedRatios
-from quasir.estimation.summary import Summary
+from quasir.certificates.choice import _draws_advice, largest_accepting, smallest_meeting
+from quasir.estimation.ratios import SortedRatios
+from quasir.estimation.summary import SummarisedDraws, Summary
 from quasir.estimation.tail import fit_tail
 
 SPACES = {
@@ -59,17 +59,17 @@ def test_the_smallest_beta_that_loses_little(shift, wanted):
     log_w = np.random.default_rng(3).normal(size=3000)
     w = np.exp(log_w)
 
-    def lost(log_beta):
+    def truncated_mass(log_beta):
         return np.array([1 - np.minimum(w, np.exp(b - shift)).sum() / w.sum() for b in log_beta])
 
-    found = smallest_meeting(ratios_of(log_w + shift), lost, wanted)
+    found = smallest_meeting(ratios_of(log_w + shift), truncated_mass, wanted)
     assert found is not None
-    assert lost([found])[0] <= wanted
-    assert lost([found - 1e-6])[0] > wanted
-    assert lost([found])[0] == pytest.approx(wanted, rel=1e-9)
+    assert truncated_mass([found])[0] <= wanted
+    assert truncated_mass([found - 1e-6])[0] > wanted
+    assert truncated_mass([found])[0] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_a_wish_that_holds_at_every_beta_is_met_at_the_smallest_ratio():
+def test_a_constraint_that_holds_at_every_beta_is_met_at_the_smallest_ratio():
     ratios = ratios_of(SPACES["normal"])
     found = smallest_meeting(ratios, lambda b: np.zeros(len(b)), 0.5)
     assert found == SPACES["normal"].min()
@@ -88,12 +88,12 @@ TAIL_DRAWS = np.random.default_rng(4).normal(size=5000)
 
 
 @pytest.mark.parametrize("shift", [-800.0, -300.0, -5.0, 5.0, 300.0, 800.0])
-@pytest.mark.parametrize("wish", ["tvd", "tvd_bound", "kl"])
-def test_the_advice_does_not_depend_on_the_scale_of_p(wish, shift):
+@pytest.mark.parametrize("constraint", ["tvd", "tvd_bound", "kl"])
+def test_the_advice_does_not_depend_on_the_scale_of_p(constraint, shift):
     def advice(by):
         draws = qr.Draws.from_arrays(TAIL_DRAWS + by, np.zeros(5000))
         with pytest.raises(qr.UnreachableError) as error:
-            qr.tradeoff(draws).at(**{wish: 1e-6})
+            qr.tradeoff(draws).at(**{constraint: 1e-6})
         found = re.search(r"By the tail fitted.*?near \S+e[-+]\d\d", str(error.value))
         assert found is not None
         return found[0]
@@ -104,10 +104,10 @@ def test_the_advice_does_not_depend_on_the_scale_of_p(wish, shift):
 def test_the_advice_is_what_the_fitted_tail_says():
     tail = fit_tail(ratios_of(TAIL_DRAWS))
     log_z = float(np.log(np.exp(TAIL_DRAWS).mean()))
-    text = what_it_takes("tvd_bound", 1e-4, tail, log_z)
+    text = _draws_advice("tvd_bound", 1e-4, tail, log_z)
     assert text is not None
     draws, rate = (float(x) for x in re.findall(r"(\d\.\de[-+]\d\d)", text))
-    # The least log beta above the largest ratio whose mass is at most the wish, to 0.01.
+    # The least log beta above the largest ratio whose mass is at most the constraint, to 0.01.
     levels = tail.log_max + np.arange(0, 25, 0.01)
     mass = [tail.above(b).mass * math.exp(tail.log_max - log_z) for b in levels]
     level = levels[np.flatnonzero(np.array(mass) <= 1e-4)[0]]
@@ -117,27 +117,27 @@ def test_the_advice_is_what_the_fitted_tail_says():
 
 def test_the_advice_asks_for_twice_the_draws_at_least():
     tail = fit_tail(ratios_of(TAIL_DRAWS))
-    text = what_it_takes("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
+    text = _draws_advice("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
     assert text is not None
     (draws, _) = (float(x) for x in re.findall(r"(\d\.\de[-+]\d\d)", text))
     assert draws == pytest.approx(max(2 * 5000, 10 / tail.above(tail.log_max).share), rel=0.06)
     heavy = fit_tail(ratios_of(2.0 * np.random.default_rng(1).standard_exponential(5000)))
     assert heavy.k >= 1
-    assert what_it_takes("tvd_bound", 0.1, heavy, 0.0) is None
+    assert _draws_advice("tvd_bound", 0.1, heavy, 0.0) is None
 
 
 @pytest.mark.parametrize("name", ["one", "powers", "ties"])
 def test_no_advice_where_no_tail_is_fitted(name):
     tail = fit_tail(ratios_of(SPACES[name]))
     assert not tail.fitted
-    assert what_it_takes("tvd_bound", 0.1, tail, 0.0) is None
+    assert _draws_advice("tvd_bound", 0.1, tail, 0.0) is None
 
 
 @pytest.mark.parametrize("cut", [2.0, 2.5])
 def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(cut):
     tail = fit_tail(ratios_of(np.minimum(TAIL_DRAWS, cut)))
     assert 10 / tail.above(tail.log_max).share < 2 * 5000
-    text = what_it_takes("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
+    text = _draws_advice("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
     assert text is not None
     assert "about 1.0e+04 draws would show it" in text
 
@@ -146,7 +146,7 @@ def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(c
 def test_on_binned_ratios_the_level_accepts_enough_and_the_next_does_not(rate):
     log_w = np.random.default_rng(3).normal(size=2000)
     summary = Summary.of(log_w, np.zeros(2000), fineness=3)
-    ratios = summary.basis().ratios
+    ratios = SummarisedDraws.of(summary).ratios
     found = largest_accepting(ratios, rate)
     assert accepted(log_w, found) >= rate
     assert accepted(log_w, found + ratios.width) < rate

@@ -44,9 +44,9 @@ def test_no_upper_end_is_above_what_the_ceiling_makes_certain():
         for ceiling in (log_beta + rise, np.inf)
     )
     assert known.tvd.high == pytest.approx(1 - np.exp(-rise / 2))
-    assert known.lost.high == pytest.approx(1 - np.exp(-rise))
+    assert known.truncated_mass.high == pytest.approx(1 - np.exp(-rise))
     assert known.kl.high == pytest.approx(rise - 1 + np.exp(-rise))
-    for name in ("tvd", "lost", "kl"):
+    for name in ("tvd", "truncated_mass", "kl"):
         assert known.estimates[name].value == unknown.estimates[name].value
         assert known.estimates[name].value <= known.estimates[name].high
         assert known.estimates[name].high < unknown.estimates[name].high

@@ -24,7 +24,7 @@ LETTERS = """\
 about: Letters, of which half are vowels.
 base: {table: {a: 0.1, e: 0.1, x: 0.4, y: 0.2, "<script>": 0.2}}
 features:
-  vowel: {regex: "^[ae]$"}
+  vowel: {search: "^[ae]$"}
   y: {contains: y}
 want: {vowel: 0.5, y: 0}
 proposal: {table: {a: 1, e: 1, x: 2, y: 1, "<script>": 4}}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.core import advice
+from quasir.core import formatting
 from quasir.runs.pipeline import begin
 from quasir.store.manifest import seal_of
 from tests.cli.helpers import LETTERS, POISSONS, advice_in, follow, inside
@@ -27,9 +27,11 @@ def made(folder, recipe=POISSONS, command="run", *options):
     return folder / "my run", out, err
 
 
-@pytest.mark.parametrize("wish", ["tvd: 0.05", "tvd: 1e-9", "kl: 1e-12", "acceptance_rate: 1"])
-def test_the_hint_of_run_works_also_where_the_wish_could_not_be_met(tmp_path, wish):
-    run, out, _ = made(tmp_path, POISSONS.replace("tvd: 0.05", wish))
+@pytest.mark.parametrize(
+    "constraint", ["tvd: 0.05", "tvd: 1e-9", "kl: 1e-12", "acceptance_rate: 1"]
+)
+def test_the_hint_of_run_works_also_where_the_constraint_could_not_be_met(tmp_path, constraint):
+    run, out, _ = made(tmp_path, POISSONS.replace("tvd: 0.05", constraint))
     (command,) = advice_in(out)
     lines, err = follow(command)
     assert len(lines.splitlines()) == 1000
@@ -39,7 +41,7 @@ def test_the_hint_of_run_works_also_where_the_wish_could_not_be_met(tmp_path, wi
     assert run.is_dir()
 
 
-def test_a_wish_on_the_command_line_is_still_an_error_where_it_cannot_be_met(tmp_path):
+def test_a_constraint_on_the_command_line_is_still_an_error_where_it_cannot_be_met(tmp_path):
     run, *_ = made(tmp_path)
     code, _, err = inside("sample", run, "--tvd", "1e-9")
     assert code == 1
@@ -167,14 +169,14 @@ def test_a_ceiling_can_be_asked_for(tmp_path):
     code, _, err = inside("sample", run, "-n", 10, "--kl", "1e-9")
     assert code == 1
     assert "ask for kl = 0" in " ".join(err.split())
-    lines, err = follow(advice.command("sample", run, "-n", 10, "--kl", 0))
+    lines, err = follow(formatting.command("sample", run, "-n", 10, "--kl", 0))
     assert len(lines.splitlines()) == 10
     assert "at beta = 148.4" in err
 
 
 def test_a_ceiling_that_the_draws_show_needs_no_advice(tmp_path):
     run, *_ = made(tmp_path, LETTERS.replace("tvd: 0.02", "tvd: 1e-9"))
-    lines, err = follow(advice.command("sample", run, "-n", 10, "--kl", "1e-9"))
+    lines, err = follow(formatting.command("sample", run, "-n", 10, "--kl", "1e-9"))
     assert len(lines.splitlines()) == 10
     assert "at beta = 2.5" in err
 
@@ -189,7 +191,7 @@ KNOWN = {
     "cli/tune.py": 2,
     "runs/on_disk.py": 1,
     "runs/outcome.py": 1,
-    "store/advice.py": 1,
+    "store/store.py": 1,
 }
 """Files with commands as advice -> how many. The test of `tune` runs its own."""
 
@@ -220,6 +222,6 @@ def test_no_advice_is_forgotten():
     found = {
         path.relative_to(SOURCE).as_posix(): len(said)
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.name != "help_page.py" and (said := said_in(path))
+        if path.name != "main.py" and (said := said_in(path))
     }
     assert found == KNOWN

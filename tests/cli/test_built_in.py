@@ -48,7 +48,7 @@ def test_run_to_its_end(name, tmp_path):
     resolved = recipes.read(run / "recipe.yaml")
     for feature in resolved.pointwise:
         assert all(line["features"][feature] for line in lines)
-    # Every wish that holds in the mean has a lambda that raises it, as the base has less.
+    # Every constraint that holds in the mean has a lambda that raises it, as the base has less.
     assert all(value > 0 for value in resolved.fitted.values())
     assert set(resolved.fitted) == set(recipe.get("want", {})) - set(resolved.pointwise)
     draws = qr.Draws.load(run)

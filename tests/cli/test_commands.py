@@ -1,4 +1,4 @@
-"""The commands, from a wish to samples."""
+"""The commands, from a constraint to samples."""
 
 import csv
 import json
@@ -59,7 +59,7 @@ def test_the_stored_draws_are_those_of_python(letters):
     draws = qr.Draws.load(letters)
     recipe = recipes.read(letters / "recipe.yaml")
     base = qr.Table(recipe.base.table)
-    vowel, y = qr.features.regex("^[ae]$", name="vowel"), qr.features.contains("y", name="y")
+    vowel, y = qr.features.search("^[ae]$", name="vowel"), qr.features.contains("y", name="y")
     target = (base * ~y * qr.tilt(vowel, recipe.fitted["vowel"])).watch(y)
     again = qr.draw(target, qr.Table(recipe.proposal.table), 4000, seed=0)
     np.testing.assert_allclose(draws.log_p, again.log_p, rtol=1e-12)
@@ -139,26 +139,28 @@ def test_a_budget_of_draws(tmp_path):
     assert "2,000 draws gave" in err
 
 
-def test_a_wish_out_of_reach_is_an_error_with_what_can_be_had(letters):
+def test_a_constraint_out_of_reach_is_an_error_with_what_can_be_had(letters):
     _, err = quasir("sample", letters, "--acceptance-rate", 0.99, code=1)
     assert "cannot be met" in err
     _, err = quasir("sample", letters, "--tvd", 0.1, "--kl", 1, code=2)
-    assert "one wish" in err
+    assert "one of tvd and kl" in err
 
 
-def test_a_run_whose_wish_is_out_of_reach_says_so_and_ends(tmp_path):
+def test_a_run_whose_constraint_is_out_of_reach_says_so_and_ends(tmp_path):
     (tmp_path / "r.yaml").write_text(POISSONS.replace("tvd: 0.05", "tvd: 1e-9"))
     _, err = quasir("run", tmp_path / "r.yaml", "--out", tmp_path / "run")
     assert "could not be met" in err
     certificate = json.loads((tmp_path / "run" / "certificate.json").read_text())
-    assert any("could not be met" in doubt for doubt in certificate["doubts"])
+    assert any("could not be met" in warning for warning in certificate["warnings"])
     assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_too_few_samples_are_told(tmp_path):
     (tmp_path / "r.yaml").write_text(POISSONS.replace("samples: 100", "samples: 100000"))
     out, _ = quasir("run", tmp_path / "r.yaml", "--out", tmp_path / "run", "--json")
-    assert any("draws more until there are enough" in doubt for doubt in json.loads(out)["doubts"])
+    assert any(
+        "draws more until there are enough" in warning for warning in json.loads(out)["warnings"]
+    )
 
 
 def test_a_second_run_does_nothing_twice(tmp_path):

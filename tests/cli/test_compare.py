@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 import quasir as qr
 from quasir.cli.main import app
 from quasir.compare import compare
-from quasir.compare.rows import seed_of
-from quasir.compare.table import samplers_markdown
+from quasir.compare.comparison import run_seed
+from quasir.compare.sampler_table import samplers_markdown
 from tests.cli.helpers import LETTERS
 from tests.cli.helpers import quasir as started
 from tests.text.tiny import gpt2, tokenizer
 
-FILES = {"samplers.csv", "samplers.md", "samplers.png", "is_variance.csv", "is_variance.md"}
+FILES = {"samplers.csv", "samplers.md", "samplers.png"}
 SMALL = ("--rates", "0.1,0.05", "-n", 20, "--runs", 3, "--burn-in", 50)
 NAMES = ["qrs", "imh", "imh-reset", "sir"]
 
@@ -76,7 +76,7 @@ def test_the_table_is_that_of_the_stored_draws(letters):
     run, told = letters
     found = compare(qr.Draws.load(run), NAMES, [0.1, 0.05], n=20, runs=3, burn_in=50)
     expected = [row.to_dict() for row in found.rows]
-    assert [{k: v for k, v in row.items() if k != "doubts"} for row in told["rows"]] == expected
+    assert [{k: v for k, v in row.items() if k != "warnings"} for row in told["rows"]] == expected
     with (run / "compare" / "samplers.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 1 + 2 * len(NAMES)
@@ -123,7 +123,7 @@ def test_runs_and_n_are_lowered_where_the_draws_are_few(letters):
         (("--rates", "0"), 1, "above 0 and at most 1"),
     ],
 )
-def test_a_wrong_wish_is_refused_before_anything_is_drawn(tmp_path, options, code, message):
+def test_a_wrong_constraint_is_refused_before_anything_is_drawn(tmp_path, options, code, message):
     (tmp_path / "r.yaml").write_text(LETTERS)
     _, err = quasir("compare", tmp_path / "r.yaml", "--out", tmp_path / "run", *options, code=code)
     assert message in err
@@ -215,7 +215,7 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
     # One draw in so many is possible, and a chain's wait counts as its steps.
     length_of_chain = max(1, 5 - round(1 / possible.mean()) + 1)
     sampler = qr.RWMH(target, warm, editor, reset=length_of_chain)
-    chain = sampler.sample(36, seed_of(0, 5, 1), starts=pool.take(np.stack(places, 1).ravel()))
+    chain = sampler.sample(36, run_seed(0, 5, 1), starts=pool.take(np.stack(places, 1).ravel()))
     found = list(chain.items)
     ppl = [qr.metrics.perplexity(found[run::3], lm) for run in range(3)]
     assert rows["rwmh-reset"]["ppl"] == pytest.approx(np.mean(ppl), rel=1e-5)
@@ -227,7 +227,7 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
         assert rows[name]["tvd"] == rows[name]["kl"] == "unknown"
     sampler = qr.RWMH(target, warm, editor, burn_in=15, thin=5, chains=3)
     starts = pool.take(np.array([at[0] for at in places]))
-    long = sampler.sample(36, seed_of(0, 5, 0), starts=starts)
+    long = sampler.sample(36, run_seed(0, 5, 0), starts=starts)
     unique = [len(set(list(long.items)[run::3])) / 12 for run in range(3)]
     assert rows["rwmh"]["unique"] == pytest.approx(np.mean(unique))
     # The stored log_base, without a model, is the perplexity that the model gives.

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from quasir.cli import doctor as doctor_module
-from quasir.cli import self_test
 from quasir.cli.doctor import PACKAGES, extras
 from tests.cli.helpers import inside
 
@@ -43,7 +42,7 @@ def test_what_is_installed_of_the_extras(monkeypatch):
 @pytest.mark.parametrize("name", ["acceptance_rate", "tvd", "kl"])
 def test_a_wrong_estimate_is_found(monkeypatch, name):
     """The control: against a value that is a third off, the self-test fails."""
-    monkeypatch.setitem(self_test.EXACT, name, 0.67 * self_test.EXACT[name])
+    monkeypatch.setitem(doctor_module.EXACT, name, 0.67 * doctor_module.EXACT[name])
     code, out, _ = inside("doctor")
     assert code == 1
     assert out.count("WRONG") == 1

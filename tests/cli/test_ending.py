@@ -12,7 +12,7 @@ import pytest
 import quasir as qr
 from quasir.cli import ending
 from quasir.cli.bar import Bars
-from quasir.cli.bug_report import run_in, write_traceback
+from quasir.cli.ending import run_in, write_traceback
 from quasir.runs import draw_shards, fitting
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
@@ -199,23 +199,27 @@ def test_a_stopped_stage_says_what_is_kept(capsys, label):
 
 
 def test_what_is_said_of_a_stopped_fit_is_true(monkeypatch, tmp_path):
-    """A fit in shards of 1,024: those that are finished are there, and are not drawn again."""
+    """A fit in shards of 1,024: the draws that were made are there, and are not drawn again."""
     monkeypatch.setattr(fitting, "BLOCKS", 1)
-    drawn, work = [], draw_shards.draw_shard
+    drawn, work, call = [], draw_shards.RowMaker, draw_shards.RowMaker.__call__
 
-    def stop(*given, number, **more):
-        drawn.append(number)
-        if len(drawn) == 4:
-            raise KeyboardInterrupt
-        return work(*given, number=number, **more)
+    class Stopping(work):
+        def __call__(self, start, stop):
+            drawn.append((start, stop))
+            if start == 3 * 1024 + 16:
+                raise KeyboardInterrupt
+            return super().__call__(start, stop)
 
     (tmp_path / "r.yaml").write_text(LETTERS)
-    monkeypatch.setattr(draw_shards, "draw_shard", stop)
+    monkeypatch.setattr(draw_shards, "RowMaker", Stopping)
     code, _, err = inside("run", tmp_path / "r.yaml", "--out", tmp_path / "run")
     assert code == 130
-    assert "stopped while fitting: the finished shards of the fit are kept" in err
+    assert "stopped while fitting: 3,088 draws are kept in " in err
     assert not (tmp_path / "run" / "manifest.json").exists()
     assert len(Store.open(tmp_path / "run" / fitting.FIT)) == 3 * 1024
+    drawn.clear()
+    monkeypatch.setattr(draw_shards, "RowMaker", work)
+    monkeypatch.setattr(work, "__call__", lambda *given: drawn.append(given[1:]) or call(*given))
     code, _, err = inside("run", tmp_path / "r.yaml", "--out", tmp_path / "run")
     assert code == 0, err
-    assert drawn[:6] == [0, 1, 2, 3, 3, 4]
+    assert drawn[0][0] == 3 * 1024 + 16

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 import quasir as qr
-from quasir.cli.help_page import COMMANDS
+from quasir.cli.main import COMMANDS
 from quasir.runs.pipeline import begin
 from tests.cli.helpers import LETTERS, POISSONS, inside
 

@@ -63,11 +63,11 @@ def parts(text, draws):
     return base * qr.features.female, base
 
 
-def test_a_masked_proposal_is_promised_and_exact_at_its_ceiling(tmp_path):
+def test_a_masked_proposal_is_guaranteed_and_exact_at_its_ceiling(tmp_path):
     (tmp_path / "plain.yaml").write_text(PLAIN)
     run = tmp_path / "run"
     out, _ = quasir("run", tmp_path / "plain.yaml", "--out", run)
-    assert "promised, 0.95      TVD at most 0.0" in out
+    assert "guaranteed, 0.95    TVD at most 0.0" in out
     draws = qr.Draws.load(run)
     assert draws.log_ceiling < 0  # G_1, the mass that the first mask leaves
     assert draws.features["plain"].all()
@@ -82,6 +82,26 @@ def test_a_masked_proposal_is_promised_and_exact_at_its_ceiling(tmp_path):
     more = qr.Draws.load(run)
     assert len(more) == 1300
     assert (more.log_q[:600] == draws.log_q).all()
+
+
+def test_a_trie_in_a_file_is_refused_where_texts_are_longer(tmp_path):
+    """It bounds the mass of texts of 8 tokens, not of 9."""
+    base = qr.text.CausalLM("quasir/biographies", max_tokens=8)
+    guide = qr.guides.regex("[A-Za-z ,.]*", complete=False, name="plain")
+    q = base.guided(guide)
+    learnt = q.learn(qr.draw(base * guide.feature, q, 64, seed=0))
+    learnt.guide.save(tmp_path / "trie.json")
+    recipe = PLAIN.replace("{mask: plain}", "{file: trie.json}")
+    (tmp_path / "longer.yaml").write_text(recipe.replace("max_tokens: 8", "max_tokens: 9"))
+    _, err = quasir("run", tmp_path / "longer.yaml", "--out", tmp_path / "longer", code=2)
+    assert "another setting: max_tokens was 8, and is 9 here" in err
+    (tmp_path / "same.yaml").write_text(recipe)
+    quasir("draw", tmp_path / "same.yaml", "--out", tmp_path / "same")
+    draws = qr.Draws.load(tmp_path / "same")
+    assert draws.log_ceiling == pytest.approx(
+        learnt.log_most_base_ratio(base, base * guide.feature), abs=1e-6
+    )
+    assert draws.log_ratio.max() <= draws.log_ceiling + 1e-9
 
 
 @pytest.mark.parametrize(

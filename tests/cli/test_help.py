@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quasir.cli.help_page import COMMANDS, document
-from quasir.cli.main import app
+from quasir.cli.main import COMMANDS, app, document
 
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
 

@@ -37,7 +37,7 @@ WRONG = [
     ("sample --log-beta inf", "--log-beta"),
     ("sample --log-beta 1e308", "log_beta is 1e+308"),
     ("sample --beta x", "--beta"),
-    ("sample --tvd 0.1 --kl 0.1", "one wish"),
+    ("sample --tvd 0.1 --kl 0.1", "give one of"),
     ("sample -n 0", "-n"),
     ("sample -n 1.5", "-n"),
     (f"sample -n {10**30}", "-n"),

@@ -15,9 +15,9 @@ from quasir import recipes
 from quasir.compare.compare_recipe import compare_recipe
 from quasir.core import files
 from quasir.recipes import Recipe
-from quasir.recipes.paths import located
+from quasir.recipes.building import located
 from quasir.runs.pipeline import begin
-from quasir.runs.tune_recipe import tune_recipe
+from quasir.runs.tune import tune_recipe
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
 
@@ -249,3 +249,13 @@ def test_a_name_with_a_colon_is_no_address(recipe, tmp_path, monkeypatch):
     for command in (["run", recipe, "--out", "a:b"], ["tradeoff", "a:b"], ["sample", "a:b"]):
         code, _, err = inside(*command)
         assert code == 0, err
+
+
+def test_an_empty_folder_name_is_refused(recipe, tmp_path, monkeypatch):
+    """It would be the current folder, which a run would fill."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    code, _, err = inside("run", recipe, "--out", "")
+    assert code == 2
+    assert "--out" in err or "folder" in err
+    assert sorted(tmp_path.rglob("*")) == before

@@ -3,7 +3,7 @@ import json
 import pytest
 
 import quasir as qr
-from quasir.runs.pilot import plan_run
+from quasir.runs.plan import plan_run
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, quasir
 
@@ -23,24 +23,24 @@ def test_the_command(tmp_path):
     assert told["draws"]["value"] != pytest.approx(of_tvd.draws.value)
 
 
-def test_a_plan_for_a_promise(tmp_path):
-    """As many draws as it says promise the wish at the acceptance rate it says."""
+def test_a_plan_for_a_guarantee(tmp_path):
+    """As many draws as it says guarantee the constraint at the acceptance rate it says."""
     recipe = LETTERS.replace('proposal: {table: {a: 1, e: 1, x: 2, y: 1, "<script>": 4}}\n', "")
     (tmp_path / "r.yaml").write_text(recipe)
     run = tmp_path / "run"
     quasir("draw", tmp_path / "r.yaml", "--out", run)
     asked = ("plan", run, "--tvd", 0.02, "--confidence", 0.95, "--share", 0.985)
     out, _ = quasir(*asked)
-    assert "tvd promised at 0.985 of the acceptance rate" in out
+    assert "tvd guaranteed at 0.985 of the acceptance rate" in out
     told = json.loads(quasir(*asked, "--json")[0])
     assert told["se"] is None
     assert told["share"] == 0.985
     wanted = told["draws"]["value"]
-    wish = 0.985 * qr.tradeoff(run).at(tvd=0.02).acceptance_rate.value
+    constraint = 0.985 * qr.tradeoff(run).at(tvd=0.02).acceptance_rate.value
     quasir("draw", run, "--draws", int(1.5 * wanted))
-    promised = qr.tradeoff(run).at(tvd=0.02, confidence=0.95).acceptance_rate.value
-    assert promised > 0.99 * wish
+    guaranteed = qr.tradeoff(run).at(tvd=0.02, confidence=0.95).acceptance_rate.value
+    assert guaranteed > 0.99 * constraint
     fewer = qr.tradeoff(qr.Draws.load(run).take(range(int(wanted / 4))))
-    assert fewer.at(tvd=0.02, confidence=0.95).acceptance_rate.value < wish
+    assert fewer.at(tvd=0.02, confidence=0.95).acceptance_rate.value < constraint
     _, err = quasir("plan", run, "--tvd", 0.02, code=2)
     assert "--confidence 0.95" in err

@@ -14,7 +14,7 @@ RECIPE = """\
 about: Texts that begin with a rare letter.
 base: tiny
 features:
-  rare: {regex: "^c"}
+  rare: {search: "^c"}
   vowel: {contains: a}
 want: {rare: 1, vowel: 0.7}
 fit: 16384
@@ -62,7 +62,7 @@ def test_the_run_draws_from_what_was_tuned(folder, tmp_path):
     tuned = qr.tradeoff(qr.Draws.load(moved)).proposal.kl
     base = qr.text.CausalLM(str(folder / "tiny"), max_tokens=5)
     vowel = recipes.read(moved / "recipe.yaml").fitted["vowel"]
-    target = base * qr.features.regex("^c") * qr.tilt(qr.features.contains("a"), vowel)
+    target = base * qr.features.search("^c") * qr.tilt(qr.features.contains("a"), vowel)
     plain = qr.tradeoff(qr.draw(target, base, 4096, seed=0)).proposal.kl
     assert plain.value - tuned.value > 4 * (plain.se + tuned.se)
     _, err = quasir("tune", folder / "rare.yaml", "--out", moved, code=1)

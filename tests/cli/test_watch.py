@@ -3,8 +3,7 @@ import json
 import pytest
 
 from quasir.cli.watch import as_text, reached
-from quasir.runs.until import until
-from quasir.runs.watcher import Watcher
+from quasir.runs.watch import Watcher, until
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, stop_asked
 from tests.cli.helpers import LETTERS, POISSONS, files, quasir, start
@@ -46,7 +45,7 @@ def test_a_run_is_stopped_when_it_is_known_well_enough(tmp_path):
     try:
         wait_until((run / "manifest.json").exists, process)
         out, err = quasir("watch", run, "--until", "tvd_se=0.0008", "--every", 0.2, "--json")
-        assert "as wished: tvd is" in err
+        assert "as requested: tvd is" in err
         _, drawing = process.communicate(timeout=120)
     finally:
         process.kill()
@@ -79,20 +78,20 @@ def test_a_watch_ends_with_the_process_that_draws(tmp_path):
     assert stop_asked(run) is None
 
 
-def test_a_run_is_stopped_when_a_distance_is_promised(tmp_path):
-    """The estimate chooses beta for TVD 0.05; 0.055 is promised there after some 100,000 draws."""
+def test_a_run_is_stopped_when_a_distance_is_guaranteed(tmp_path):
+    """The estimate chooses beta for TVD 0.05; 0.055 is guaranteed there after 100,000 draws."""
     (tmp_path / "r.yaml").write_text(LARGE)
     run = tmp_path / "run"
     process = start("draw", tmp_path / "r.yaml", "--out", run)
     try:
         wait_until((run / "manifest.json").exists, process)
         out, err = quasir("watch", run, "--until", "tvd<=0.055", "--every", 0.2, "--json")
-        assert "as wished: tvd <= 0.055 is promised (confidence 0.95)" in err
+        assert "as requested: tvd <= 0.055 is guaranteed (confidence 0.95)" in err
         _, drawing = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0
-    assert "stopped: tvd <= 0.055 is promised" in drawing
+    assert "stopped: tvd <= 0.055 is guaranteed" in drawing
     last = json.loads(out.splitlines()[-1])
-    assert last["certificate"]["promise"]["tvd"] <= 0.055
+    assert last["certificate"]["guarantee"]["tvd"] <= 0.055
     assert last["draws"] < last["wanted"]

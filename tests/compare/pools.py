@@ -8,13 +8,13 @@ import quasir as qr
 POISSONS = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
 LETTERS = qr.Table({"a": 0.1, "e a": 0.1, "x y x": 0.4, "y": 0.2, "z z": 0.2})
 WIDE = qr.Table({"a": 1, "e a": 1, "x y x": 2, "y": 1, "z z": 4})
-VOWEL = qr.features.regex("[ae]", name="vowel")
+VOWEL = qr.features.search("[ae]", name="vowel")
 LONG = qr.Feature("long", lambda text: float(len(str(text))))
 
 
 def letters(n, seed=0):
     """Return draws of which an eighth are impossible, with a boolean and a real feature."""
-    target = (LETTERS * ~qr.features.regex("^y$", name="y") * qr.tilt(VOWEL, 1.2)).watch(LONG)
+    target = (LETTERS * ~qr.features.search("^y$", name="y") * qr.tilt(VOWEL, 1.2)).watch(LONG)
     return qr.draw(target, WIDE, n, seed=seed)
 
 
@@ -25,7 +25,7 @@ def poissons(n, seed=0):
 
 def places(share):
     """Return the draws of a share, run by run."""
-    return [share.places(run) for run in range(share.runs)]
+    return [share.indices(run) for run in range(share.runs)]
 
 
 def part(draws, at):

@@ -8,9 +8,9 @@ import pytest
 
 import quasir as qr
 from quasir.compare import compare
-from quasir.compare.comparison import cost_of
-from quasir.compare.notes import notes_of
-from quasir.compare.rows import seed_of
+from quasir.compare.comparison import run_seed, sample_cost
+from quasir.compare.measures import measure
+from quasir.compare.sampler_table import notes
 from quasir.estimation.quantities import Moment
 from tests.compare.pools import VOWEL, letters, part, places, poissons
 
@@ -71,7 +71,7 @@ def test_every_number_is_that_of_its_samples(found, sampler, steps):
     expected = {"vowel": [], "long": [], "cost": [], "unique": [], "bleu": [], "tvd": [], "kl": []}
     for run, at in enumerate(places(share)):
         stretch = part(POOL, at)
-        seed = seed_of(POOL.seed, steps, 2 + run)
+        seed = run_seed(POOL.seed, steps, 2 + run)
         chosen, proposals = by_hand(stretch, sampler, 100, steps, seed)
         texts = [str(stretch.items[i]) for i in chosen]
         expected["cost"].append(proposals / 100)
@@ -111,7 +111,7 @@ def test_what_cannot_be_known_says_so(found):
         assert row.cells["tvd"].text() == row.cells["kl"].text() == "unknown"
         assert row.to_dict()["tvd"] == "unknown"
         assert row.to_dict()["tvd_sd"] is None
-    (why,) = (note for note in notes_of(found) if "are unknown" in note)
+    (why,) = (note for note in notes(found) if "are unknown" in note)
     assert "IMH-10, IMH-reset-10, SIR, IMH-50, IMH-reset-50" in why
     assert "neither scored nor compared" in why
 
@@ -122,12 +122,12 @@ def test_no_zero_is_silent():
     row = row_of(found, "qrs", 0.1)
     assert row.cells["tvd"].unseen == 5
     assert row.cells["tvd"].text().startswith("≤ ")
-    # A thousand draws without one above beta cannot promise more than this.
+    # A thousand draws without one above beta cannot guarantee more than this.
     assert 0 < row.cells["tvd"].high < 0.02
-    assert all(any("not been seen" in doubt for doubt in doubts) for doubts in row.doubts)
-    notes = notes_of(found)
-    assert any(note.startswith("≤: in some runs of QRS") for note in notes)
-    assert any(note.startswith("! QRS at 0.1: doubts in 5 of 5 runs") for note in notes)
+    assert all(any("not been seen" in warning for warning in warnings) for warnings in row.warnings)
+    said = notes(found)
+    assert any(note.startswith("≤: in some runs of QRS") for note in said)
+    assert any(note.startswith("! QRS at 0.1: warnings in 5 of 5 runs") for note in said)
 
 
 def test_the_law_of_the_samples():
@@ -161,11 +161,11 @@ def test_a_rate_out_of_reach_is_the_filtered_proposal():
         row.cells["tvd"].values,
         [qr.tradeoff(part(pool, at)).projection.tvd.value for at in places(found.stretches[0])],
     )
-    assert all("out of reach" in doubts[0] for doubts in row.doubts)
+    assert all("out of reach" in warnings[0] for warnings in row.warnings)
     # All ratios are equal, so both distances are 0 on these draws; only TVD has a bound there.
     assert row.cells["tvd"].text().startswith("≤ ")
     assert row.cells["kl"].text() == "unknown"
-    assert any(note.startswith("KL of QRS at 0.5 is unknown") for note in notes_of(found))
+    assert any(note.startswith("KL of QRS at 0.5 is unknown") for note in notes(found))
 
 
 def test_where_nothing_is_possible():
@@ -178,8 +178,8 @@ def test_where_nothing_is_possible():
 def test_too_few_draws_for_any_sample_leave_the_rate_out():
     found = compare(letters(900), ["qrs", "imh"], [0.1], n=10, runs=2, burn_in=1000)
     assert [row.sampler for row in found.rows] == ["proposal"]
-    notes = notes_of(found)
-    assert any(note.startswith("At 0.1: nothing") for note in notes)
+    said = notes(found)
+    assert any(note.startswith("At 0.1: nothing") for note in said)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_what_cannot_be_compared_is_refused(change, message):
 
 
 def test_a_rate_is_one_in_a_whole_number():
-    assert cost_of(0.3, 0).steps == 3
+    assert sample_cost(0.3, 0).steps == 3
     found = compare(letters(3000), ["qrs"], [0.3, 1 / 3], n=50, runs=3)
     assert [round(share.cost.rate, 4) for share in found.stretches] == [0.3333]
 
@@ -211,8 +211,6 @@ def test_random_walks_are_handed_what_they_need():
     pool = letters(4000)
 
     def walk(name, cost, n, seed, stretches, report):
-        from quasir.compare.measures import measure
-
         asked.append((name, cost.steps, n, len(stretches), seed))
         for run, stretch in enumerate(stretches):
             first = run * len(stretch)
@@ -256,8 +254,6 @@ def test_a_budget_of_steps_gives_at_least_a_sample(walk_steps, n):
     asked = {}
 
     def walk(name, cost, n, seed, stretches, report):
-        from quasir.compare.measures import measure
-
         asked[name] = n
         return n, [measure(["a", "b"], {}, 7, 3.0)] * len(stretches)
 
@@ -273,6 +269,6 @@ def test_what_is_certain_is_said_to_be():
     found = compare(pool, ["qrs"], [0.5, 0.05], n=150, runs=5)
     row = row_of(found, "qrs", 0.05)
     assert str(row.cells["tvd"]) == str(row.cells["kl"]) == "0, certain"
-    assert not any(row.doubts)
+    assert not any(row.warnings)
     assert "certain" not in str(row_of(found, "qrs", 0.5).cells["tvd"])
-    assert [note for note in notes_of(found) if note.startswith("0, certain: no item")]
+    assert [note for note in notes(found) if note.startswith("0, certain: no item")]

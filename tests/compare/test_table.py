@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from quasir.compare import compare
-from quasir.compare.figure import plot_comparison
-from quasir.compare.table import markdown, samplers_markdown
+from quasir.compare.sampler_table import markdown, plot_comparison, samplers_markdown
 from tests.compare.pools import letters
 
 

@@ -1,4 +1,4 @@
-"""Wishes that cannot be met or understood, and what is said of them."""
+"""Constraints that cannot be met or understood, and what is said of them."""
 
 import math
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from tests.constraints.wishes import BASE, FLAGS, SIZE, SIZE_OF, X, Y, column, whole
+from tests.constraints.random_constraints import BASE, FLAGS, SIZE, SIZE_OF, X, Y, column, whole
 
 
-def test_the_wish_is_told():
+def test_the_constraint_is_told():
     target = qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=20_000, seed=0)
     text = str(target)
     assert "pointwise" in text
@@ -25,7 +25,7 @@ FLAT = column("flat", np.full(SIZE, 3.0))
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("constraints", "message"),
     [
         ({NEVER: 1.0}, "'never' fired for none of 20,000 draws"),
         ({ALWAYS: 0.0}, "'always' fired for all of 20,000 draws"),
@@ -41,9 +41,9 @@ FLAT = column("flat", np.full(SIZE, 3.0))
         ({X: 0.5, SUB: 0.5}, "on that edge"),
     ],
 )
-def test_infeasible_wishes(wishes, message):
+def test_infeasible_constraints(constraints, message):
     with pytest.raises(qr.InfeasibleError) as error:
-        qr.constrain(BASE, wishes, n=20_000, seed=0)
+        qr.constrain(BASE, constraints, n=20_000, seed=0)
     assert message in str(error.value)
 
 
@@ -51,13 +51,13 @@ def test_a_contradiction_is_explained():
     with pytest.raises(qr.InfeasibleError) as error:
         qr.constrain(BASE, {X: 0.4, SUB: 0.6}, n=20_000, seed=0)
     assert "sub" in str(error.value)
-    assert "the wish needs a mean of 0.2, which is past that edge" in str(error.value)
+    assert "the constraint needs a mean of 0.2, which is past that edge" in str(error.value)
 
 
 def test_too_few_draws_to_trust_lambda():
     with pytest.raises(qr.InfeasibleError, match=r"About [\d,]+ more draws are needed"):
         qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=200, seed=0)
-    # A pointwise wish alone has nothing to fit.
+    # A pointwise constraint alone has nothing to fit.
     assert qr.constrain(BASE, {X: 1.0}, n=50, seed=0).coefficients == {}
 
 
@@ -73,6 +73,6 @@ def test_too_few_draws_to_trust_lambda():
         lambda: qr.constrain(BASE, {X: 0.5}, draws=qr.Draws.from_arrays([0.0], [0.0])),
     ],
 )
-def test_wishes_that_cannot_be_understood(call):
+def test_constraints_that_cannot_be_understood(call):
     with pytest.raises(qr.InputError):
         call()

@@ -25,7 +25,7 @@ class Counted:
         return self.table.log_prob(items)
 
 
-def test_an_easy_wish_stops_early():
+def test_an_easy_constraint_stops_early():
     base = Counted(COIN)
     target = qr.constrain(base, {IS_B: 0.6}, seed=0)
     assert target.precise
@@ -33,7 +33,7 @@ def test_an_easy_wish_stops_early():
     assert base.drawn < 40_000
 
 
-def test_a_harder_wish_takes_more_and_the_hardest_all():
+def test_a_harder_constraint_takes_more_and_the_hardest_all():
     drawn = []
     for share in (0.5, 0.1, 0.01):
         base = Counted(qr.Table({"a": 1 - share, "b": share}))
@@ -52,7 +52,7 @@ def test_rounds_go_on_and_draw_nothing_twice():
     assert by_rounds.coefficients == at_once.coefficients
 
 
-def test_a_wish_that_few_draws_cannot_support_is_tried_with_more():
+def test_a_constraint_that_few_draws_cannot_support_is_tried_with_more():
     rare = qr.Table({"a": 1 - 5e-4, "b": 5e-4})
     base = Counted(rare)
     with pytest.raises(qr.InfeasibleError):
@@ -78,7 +78,7 @@ def test_progress_is_told_by_default_once_it_takes_seconds(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_the_wish_is_met_together_with_tilts_that_are_given():
+def test_the_constraint_is_met_together_with_tilts_that_are_given():
     """Base {a: .4, ab: .3, c: .2, d: .1}: the fit once ignored the tilt, and the mean was 0.903."""
     base = qr.Table({"a": 0.4, "ab": 0.3, "c": 0.2, "d": 0.1})
     has_a = qr.Feature("isa", lambda x: "a" in x)
@@ -88,5 +88,5 @@ def test_the_wish_is_met_together_with_tilts_that_are_given():
     mean = p[:2].sum() / p.sum()
     assert mean == pytest.approx(0.5, abs=4 * target.achieved["isa"].se)
     assert target.coefficients.keys() == {"isa"}
-    with pytest.raises(qr.InputError, match="'long' is wished for, and is a factor"):
+    with pytest.raises(qr.InputError, match="'long' is wanted for, and is a factor"):
         qr.constrain(base * qr.tilt(long, 3.0), {long: 0.5}, seed=0)

@@ -1,4 +1,4 @@
-"""Lambda where it is known, at any scale of the weights, and the edge of what can be wished."""
+"""Lambda where it is known, at any scale of the weights, and the edge of what can be wanted."""
 
 import math
 import re
@@ -7,10 +7,20 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.constraints.dual import separating_direction, solve
+from quasir.constraints import dual
 from quasir.constraints.feasibility import contradiction, must_be_enough, must_be_inside
 
 ONES = np.array([[0.0], [0.0], [0.0], [1.0]])  # a feature that fires for one draw in four
+
+
+def solve(phi, log_weight, mu):
+    """Return lambda and the weights for one context."""
+    found = dual.solve([(phi, log_weight)], mu)
+    return found and (found[0], found[1][0])
+
+
+def separating_direction(phi, mu):
+    return dual.separating_direction([(phi, np.zeros(len(phi)))], mu)
 
 
 def logit(p):
@@ -23,15 +33,15 @@ def grid(*weights):
     return corners, np.log(weights)
 
 
-@pytest.mark.parametrize("wish", [0.01, 0.25, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("constraint", [0.01, 0.25, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("shift", [-800.0, -300.0, 0.0, 300.0, 800.0])
-def test_lambda_of_one_boolean_feature_is_a_difference_of_logits(wish, shift):
-    found = solve(ONES, np.full(4, shift), np.array([wish]))
+def test_lambda_of_one_boolean_feature_is_a_difference_of_logits(constraint, shift):
+    found = solve(ONES, np.full(4, shift), np.array([constraint]))
     assert found is not None
     coefficients, weight = found
-    assert coefficients[0] == pytest.approx(logit(wish) - logit(0.25), abs=1e-6)
+    assert coefficients[0] == pytest.approx(logit(constraint) - logit(0.25), abs=1e-6)
     assert weight.sum() == pytest.approx(1, abs=1e-12)
-    assert weight[3] == pytest.approx(wish, abs=1e-8)
+    assert weight[3] == pytest.approx(constraint, abs=1e-8)
 
 
 @pytest.mark.parametrize("shift", [-800.0, 800.0])
@@ -80,7 +90,7 @@ IMPLIED, LOG_WEIGHT = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), np.log([0.
 
 
 @pytest.mark.parametrize("inside", [1e-3, 1e-5])
-def test_wishes_just_inside_the_edge_are_met(inside):
+def test_constraints_just_inside_the_edge_are_met(inside):
     mu = np.array([0.5, 0.5 - inside])
     coefficients, weight = solve(IMPLIED, LOG_WEIGHT, mu)
     # The weights of the three items are 1 - 0.5, inside, 0.5 - inside.
@@ -91,13 +101,13 @@ def test_wishes_just_inside_the_edge_are_met(inside):
 
 @pytest.mark.parametrize(("past", "where"), [(0.0, "on"), (1e-6, ""), (1e-3, ""), (0.2, "")])
 @pytest.mark.parametrize("unit", [1.0, 1e3])
-def test_wishes_on_the_edge_or_past_it_contradict_each_other(past, where, unit):
+def test_constraints_on_the_edge_or_past_it_contradict_each_other(past, where, unit):
     phi, mu = IMPLIED * unit, np.array([0.5, 0.5 + past]) * unit
     assert solve(phi, LOG_WEIGHT, mu) is None
     direction = separating_direction(phi, mu)
     assert direction is not None
     assert np.abs(direction).max() == pytest.approx(1)
-    # No draw is beyond the wish in this direction, and some draw is short of it.
+    # No draw is beyond the constraint in this direction, and some draw is short of it.
     assert (phi @ direction).max() <= mu @ direction + 1e-12 * unit
     assert (phi @ direction).min() < mu @ direction - 0.4 * unit
     text = str(contradiction(["x", "y"], phi, mu))
@@ -110,7 +120,7 @@ def test_wishes_on_the_edge_or_past_it_contradict_each_other(past, where, unit):
 def test_a_feature_that_does_not_matter_is_not_in_the_reason():
     phi = np.column_stack([np.repeat(IMPLIED, 2, axis=0), np.tile([0.0, 1.0], 3)])
     text = str(contradiction(["x", "y", "z"], phi, np.array([0.5, 0.5, 0.5])))
-    assert re.search(r" -1 x \+ 1 y is at most -?0, but the wish needs a mean of 0, ", text)
+    assert re.search(r" -1 x \+ 1 y is at most -?0, but the constraint needs a mean of 0, ", text)
 
 
 def test_moments_that_no_direction_separates_are_too_close_to_the_edge():
@@ -146,12 +156,12 @@ def test_an_edge_is_found_where_one_draw_is_only_just_short_of_it(short):
     direction = separating_direction(phi, np.array([0.5, 0.5]))
     assert direction is not None
     np.testing.assert_allclose(direction, [-1, 1], atol=1e-9)
-    # Without the third draw the wish is met by equal weights.
+    # Without the third draw the constraint is met by equal weights.
     assert separating_direction(phi[:2], np.array([0.5, 0.5])) is None
 
 
 @pytest.mark.parametrize(
-    ("column", "wish", "says"),
+    ("column", "constraint", "says"),
     [
         ([True, True], 0.0, "always fires"),
         ([True, True], 1.0, "always fires"),
@@ -168,21 +178,21 @@ def test_an_edge_is_found_where_one_draw_is_only_just_short_of_it(short):
         ([2.0, 5.0], 5.1, "between 2 and 5, and a mean must lie strictly inside"),
     ],
 )
-def test_a_moment_must_lie_inside_the_range_of_the_draws(column, wish, says):
+def test_a_moment_must_lie_inside_the_range_of_the_draws(column, constraint, says):
     feature, values = qr.Feature("f", lambda x: x), np.array(column)
     boolean = values.dtype == bool
     with pytest.raises(qr.InfeasibleError) as error:
-        must_be_inside(feature, wish, values.astype(float), boolean, 9)
+        must_be_inside(feature, constraint, values.astype(float), boolean, 9)
     assert says in str(error.value)
     assert "not" in says or "2 of 9 draws" in str(error.value)
     for inside in (1e-6, 0.5, 1 - 1e-6):
         must_be_inside(feature, inside, np.array([0.0, 1.0]), boolean, 9)
 
 
-@pytest.mark.parametrize("wish", [1.0, 0.0, 0.7])
+@pytest.mark.parametrize("constraint", [1.0, 0.0, 0.7])
 @pytest.mark.parametrize("scale", [1.0, 3.0])
-def test_the_effective_number_of_draws(wish, scale):
-    """(sum w)^2 / sum w^2, with w = a(x)/q(x) e^(lambda phi(x)) where the wish is met."""
+def test_the_effective_number_of_draws(constraint, scale):
+    """(sum w)^2 / sum w^2, with w = a(x)/q(x) e^(lambda phi(x)) where the constraint is met."""
     rng = np.random.default_rng(2)
     fires = rng.random(400) < 0.4
     log_base, log_q = np.log(scale * rng.random(400)), np.log(0.5 + rng.random(400))
@@ -190,8 +200,8 @@ def test_the_effective_number_of_draws(wish, scale):
     draws = qr.Draws.from_arrays(
         log_base, log_q, items=np.where(fires, "a", "b"), log_base=log_base, features={"phi": fires}
     )
-    target = qr.constrain(qr.Table({"a": 0.5, "b": 0.5}), {phi: wish}, draws=draws)
+    target = qr.constrain(qr.Table({"a": 0.5, "b": 0.5}), {phi: constraint}, draws=draws)
     w = np.exp(log_base - log_q + target.coefficients.get("phi", 0.0) * fires)
-    if wish in (0.0, 1.0):
-        w = w[fires == bool(wish)]
+    if constraint in (0.0, 1.0):
+        w = w[fires == bool(constraint)]
     assert target.ess == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-9)

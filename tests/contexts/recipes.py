@@ -10,8 +10,8 @@ WORDS = {
 RECIPE = {
     "base": {"table": WORDS},
     "features": {
-        "begins": {"regex": "^{letter}"},
-        "z": {"regex": "z$"},
+        "begins": {"search": "^{letter}"},
+        "z": {"search": "z$"},
     },
     "want": {"begins": 1},
     "lambda": {"z": 1.0},

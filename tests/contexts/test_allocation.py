@@ -1,12 +1,19 @@
 """Which context gets how many draws."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.errors import InputError
-from quasir.runs.contexts.allocation import Need, allocated, need_of, pilot, shared_out
+from quasir.runs.contexts.allocation import (
+    Need,
+    allocated,
+    most_draws,
+    need_of,
+    pilot,
+    shared_out,
+)
 from quasir.store.context_store import Piece, layout
 
 
@@ -20,16 +27,34 @@ def test_a_pilot_is_equal():
 def test_the_cheapest_needs_come_first():
     needs = [Need(1000, False), Need(60, False), Need(90, False), None, Need(50, True)]
     assert allocated([50, 50, 50, 0, 50], needs, 260) == [60, 60, 90, 0, 50]
+    assert allocated([50, 50, 50, 0, 50], needs, 640) == [220, 60, 90, 0, 50]
     assert allocated([50, 50, 50, 0, 50], needs, 200) is None
 
 
-counts = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 5000), st.booleans()), min_size=1)
+def test_a_hopeless_context_does_not_get_what_the_others_leave():
+    """Of ten contexts, nine are served: the tenth gets two shares of the 10,000 draws."""
+    counts = [250] * 10
+    while True:
+        needs = [Need(250, True)] * 9 + [Need(16 * counts[-1], False, guess=True)]
+        after = allocated(counts, needs, 10_000)
+        if after is None:
+            break
+        counts = after
+    assert counts[-1] == most_draws(10_000, 10) == 2000
+    assert sum(counts) == 10_000
+    assert max(counts[:-1]) - min(counts[:-1]) <= 2  # the remainders of two rounds
+
+
+counts = st.lists(
+    st.tuples(st.integers(1, 500), st.integers(0, 5000), st.booleans(), st.booleans()), min_size=1
+)
 
 
 @given(counts, st.integers(0, 20_000))
+@example([(1, 0, False, False)] * 7 + [(1, 17, False, True)], 96)  # its guess is met in round one
 def test_no_draw_is_lost_and_none_is_taken_back(rows, more):
-    have = [n for n, _, _ in rows]
-    needs = [Need(max(need, n), met) for n, need, met in rows]
+    have = [n for n, *_ in rows]
+    needs = [Need(max(need, n), met, guess) for n, need, met, guess in rows]
     budget = sum(have) + more
     totals, rounds = have, 0
     while (after := allocated(totals, needs, budget)) is not None:
@@ -37,6 +62,10 @@ def test_no_draw_is_lost_and_none_is_taken_back(rows, more):
         totals, rounds = after, rounds + 1
     assert sum(totals) == budget
     assert rounds <= 3
+    most = most_draws(budget, len(rows))
+    for n, need, before in zip(totals, needs, have, strict=True):
+        if need.guess and not need.met:
+            assert n <= max(most, before)
 
 
 @given(st.integers(0, 1000), st.integers(1, 50))
@@ -69,7 +98,7 @@ def draws(p, q, n=400):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "constraint",
     [
         {"tvd": 0.05},
         {"tvd": 0.2, "confidence": 0.9},
@@ -80,15 +109,15 @@ def draws(p, q, n=400):
         {"tvd_bound": 0.5},
     ],
 )
-def test_needs_by_every_wish(wish):
+def test_needs_by_every_constraint(constraint):
     made = draws({"a": 0.5, "b": 0.5}, {"a": 0.3, "b": 0.7})
-    few, many = need_of(made, wish, 10), need_of(made, wish, 10_000)
+    few, many = need_of(made, constraint, 10), need_of(made, constraint, 10_000)
     assert few.met
     assert not many.met
-    rate = qr.tradeoff(made).at(**wish).acceptance_rate.value
+    rate = qr.tradeoff(made).at(**constraint).acceptance_rate.value
     assert many.draws == pytest.approx(1.1 * 10_000 / rate, rel=0.01)
 
 
 def test_a_context_without_a_possible_draw_needs_many():
     never = qr.Draws.from_arrays(log_p=[-float("inf")] * 50, log_q=[-1.0] * 50)
-    assert need_of(never, {"tvd": 0.1}, 1) == Need(800, False)
+    assert need_of(never, {"tvd": 0.1}, 1) == Need(800, False, guess=True)

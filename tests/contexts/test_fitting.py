@@ -1,10 +1,10 @@
-"""Wishes for a mean: over all contexts with one lambda, or in each with its own."""
+"""Constraints for a mean: over all contexts with one lambda, or in each with its own."""
 
 import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.constraints.over_contexts import solve_over
+from quasir.constraints.dual import solve
 from quasir.errors import InfeasibleError, InputError
 from tests.contexts.recipes import CONTEXTS, RECIPE, law
 
@@ -24,7 +24,7 @@ def test_over_all_contexts(tmp_path):
     tilt = run.recipe.fitted["z"]
     shares = [share(context["letter"], tilt) for context in CONTEXTS]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.02)
-    # One lambda meets the wish in the mean, and not in each.
+    # One lambda meets the constraint in the mean, and not in each.
     assert max(shares) - min(shares) > 0.1
     assert all(not entry.fitted for entry in run.entries)
 
@@ -44,7 +44,7 @@ def test_which_is_asked_for_is_explicit(tmp_path):
         qr.run(MEAN, out=tmp_path / "r", contexts=CONTEXTS, progress=False)
 
 
-def test_a_context_whose_wish_is_infeasible_is_named(tmp_path):
+def test_a_context_whose_constraint_is_infeasible_is_named(tmp_path):
     contexts = [*CONTEXTS, {"letter": "q"}]
     run = qr.run(MEAN | {"over": "each"}, out=tmp_path / "r", contexts=contexts, progress=False)
     assert list(run.certificate.unserved) == [4]
@@ -52,7 +52,7 @@ def test_a_context_whose_wish_is_infeasible_is_named(tmp_path):
     assert run.store.counts()[4] == 0
 
 
-def test_wishes_that_contradict(tmp_path):
+def test_constraints_that_contradict(tmp_path):
     recipe = MEAN | {"over": "contexts", "want": {"begins": 1, "z": 1.5}}
     recipe["features"] = RECIPE["features"] | {"z": {"length": "characters"}}
     with pytest.raises(InfeasibleError, match="over all contexts cannot be met"):
@@ -79,13 +79,13 @@ def test_one_lambda_is_that_of_the_mean_dual():
         (rng.normal(size=(200, 2)) + shift, rng.normal(size=200)) for shift in (0.0, 0.5, 1.0)
     ]
     mu = np.array([0.6, 0.4])
-    coefficients, weights = solve_over(groups, mu)
+    coefficients, weights = solve(groups, mu)
     for (phi, log_weight), weight in zip(groups, weights, strict=True):
         tilted = np.exp(log_weight + phi @ coefficients)
         np.testing.assert_allclose(weight, tilted / tilted.sum(), rtol=1e-9)
     means = [w @ phi for (phi, _), w in zip(groups, weights, strict=True)]
     np.testing.assert_allclose(np.mean(means, axis=0), mu, atol=1e-8)
     # The control: pooling all draws under one normaliser is another lambda.
-    pooled = solve_over([tuple(np.concatenate(part) for part in zip(*groups, strict=True))], mu)[0]
+    pooled = solve([tuple(np.concatenate(part) for part in zip(*groups, strict=True))], mu)[0]
     assert np.abs(pooled - coefficients).max() > 1e-3
-    assert solve_over(groups, np.array([50.0, 0.0])) is None
+    assert solve(groups, np.array([50.0, 0.0])) is None

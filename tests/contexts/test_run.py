@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from quasir.draws.draw_blocks import draw_blocks
 from quasir.errors import InputError, StoreError
 from quasir.recipes import from_dict
 from quasir.recipes.building import build, resolve
-from quasir.recipes.contexts import Context
-from quasir.recipes.fields import fill
+from quasir.recipes.context_file import Context
+from quasir.recipes.placeholders import fill
 from quasir.store import Store
 from tests.contexts.recipes import CONTEXTS, RECIPE, law
 
@@ -68,12 +69,12 @@ def test_estimates_are_right(run):
     rates = [one.certificate.acceptance_rate.value for one in run]
     assert whole.estimates["proposals"].value == pytest.approx(np.mean(1 / np.array(rates)))
     assert whole.served == whole.contexts == 4
-    assert 0 < whole.promise.tvd < 1
+    assert 0 < whole.guarantee.tvd < 1
 
 
 def test_the_files(run):
     lines = [json.loads(x) for x in (run.folder / "samples.jsonl").read_text().splitlines()]
-    assert len(lines) == 40
+    assert len(lines) == 4 * 40
     assert {line["context"] for line in lines} == {0, 1, 2, 3}
     ids = {one.place: one.result.id for one in run}
     for line in lines:
@@ -100,7 +101,7 @@ def test_datasets_reads_the_samples(run):
         split="train",
         cache_dir=str(run.folder / "cache"),
     )
-    assert len(made) == 40
+    assert len(made) == 4 * 40
     assert {"context", "sample", "log_p_beta", "certificate_id"} <= set(made.column_names)
     assert made[0]["fields"]["letter"] == "a"
 
@@ -176,6 +177,29 @@ def test_contexts_that_cannot_be_served_are_named(tmp_path):
     samples = (made.folder / "samples.jsonl").read_text()
     assert '"context": 4' not in samples
     assert "context 4 is not served" in str(whole)
+    assert len(made[4].draws) == 4800
+    for file in ("contexts.csv", "certificate.json", "report.html"):
+        given_up = "It was given up after 4,800 draws, 2 times an equal share of the 12,000"
+        assert given_up in (made.folder / file).read_text(), file
+
+
+def test_samples_are_of_each_context(tmp_path):
+    """Five samples over 300 contexts: each has five, where five had one and 295 none."""
+    recipe = {
+        "base": {"table": {"a": 0.5, "b": 0.5}},
+        "features": {"x": {"contains": "{text}"}},
+        "choose": {"beta": 1},
+        "draws": 3000,
+    }
+    contexts = [f"w{i}" for i in range(300)]
+    made = qr.run(recipe | {"samples": 5}, tmp_path / "r", contexts=contexts, progress=False)
+    lines = [json.loads(x) for x in (made.folder / "samples.jsonl").read_text().splitlines()]
+    assert Counter(line["context"] for line in lines) == dict.fromkeys(range(300), 5)
+    assert all(len(made[i].samples) == 5 for i in (0, 4, 5, 299))
+    # A recipe that says 1000, which is also the default, is one that says it.
+    kept = qr.recipes.parse(qr.recipes.dump(qr.recipes.from_dict(recipe | {"samples": 1000})), "r")
+    assert kept.samples_of_each(300) == 1000
+    assert qr.recipes.from_dict(recipe).samples_of_each(300) == 3
 
 
 def test_a_manifest_or_a_table_that_was_edited(tmp_path):

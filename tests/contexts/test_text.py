@@ -1,4 +1,4 @@
-"""Runs over contexts with a language model: mixed batches, guides, wishes, and long contexts."""
+"""Runs over contexts with a language model: mixed batches, guides, long contexts."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.core.streams import DrawStreams
-from quasir.draws.draw_blocks import draw_rows
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.draws.draw_blocks import draw_blocks
 from quasir.errors import InputError
 from quasir.recipes import from_dict
-from quasir.recipes.contexts import read_contexts
+from quasir.recipes.context_file import read_contexts
 from quasir.runs.contexts.drawing import drawn
-from quasir.runs.contexts.maker import Maker
+from quasir.runs.contexts.maker import Builder
 from quasir.runs.contexts.table import Entry
 from quasir.store.context_store import Piece
 
@@ -25,7 +25,7 @@ LONG = {"contains": "e"}
 
 def parts_of(recipe, contexts=CONTEXTS):
     read = from_dict({"base": BASE, "max_tokens": 6, "features": {"e": LONG}} | recipe)
-    maker = Maker(read, Path())
+    maker = Builder(read, Path())
     entries = [Entry.of(context, 0) for context in read_contexts(contexts)]
     return maker, entries
 
@@ -48,7 +48,9 @@ def test_mixed_batches_draw_what_each_context_draws_alone(recipe):
     assert len(made) == len(wanted)
     for draws, (place, block, start, stop) in zip(made, wanted, strict=True):
         target, proposal = maker.parts(entries[place])
-        alone = draw_rows(target, proposal, DrawStreams(entries[place].seed), block, start, stop)
+        streams = DrawStreams(entries[place].seed)
+        whole = draw_blocks(target, proposal, streams, block, 1, block * BLOCK + stop)
+        alone = whole.take(np.arange(start, stop))
         assert [x.token_ids for x in draws.items] == [x.token_ids for x in alone.items]
         for name in ("log_q", "log_p", "log_base"):
             np.testing.assert_allclose(getattr(draws, name), getattr(alone, name), atol=1e-3)

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.core.arguments import as_log_beta, check_count, number, reals, show
+from quasir.core.arguments import as_log_beta, check_count, number, reals
+from quasir.core.formatting import short_repr
 
 A = qr.Table({"a": 0.5, "b": 0.5})
 POISSON, NORMAL = qr.from_scipy(stats.poisson(10)), qr.from_scipy(stats.norm())
@@ -223,7 +224,7 @@ def test_large_and_small_weights():
 def test_betas_out_of_reach():
     curve = qr.tradeoff(qr.draw(A, A, 500, seed=0))
     cert = curve.at(log_beta=800)
-    assert any("Instead, choose a smaller beta" in doubt for doubt in cert.doubts)
+    assert any("Instead, choose a smaller beta" in warning for warning in cert.warnings)
     assert curve.at(beta=1e-320).acceptance_rate == curve.at(beta=1e-300).acceptance_rate
     assert as_log_beta(log_beta=1e-320) == 1e-320
     for wrong in ([1e308], [math.nan], [], "1", [True], [1j]):
@@ -265,6 +266,6 @@ def test_large_and_small_chains():
 
 
 def test_values_are_shown_in_a_line():
-    assert "\n" not in show(np.zeros((50, 50)))
-    assert len(show("x" * 10_000)) <= 80
-    assert show(10**5000).startswith("an integer")
+    assert "\n" not in short_repr(np.zeros((50, 50)))
+    assert len(short_repr("x" * 10_000)) <= 80
+    assert short_repr(10**5000).startswith("an integer")

@@ -35,7 +35,7 @@ def test_every_field_of_a_recipe_has_a_meaning(monkeypatch):
 
     assert recipe_fields.without_meaning() == []
     monkeypatch.setattr(recipe_fields, "MEANINGS", ROOT / "CITATION.cff")
-    assert "Choice.tvd" in recipe_fields.without_meaning()
+    assert "Choice.confidence" in recipe_fields.without_meaning()
     sys.modules.pop("recipe_fields")
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.ceiling import known_of
+from quasir.draws.ceiling import RatioBounds, ratio_bounds
 from quasir.draws.draws import Draws
-from quasir.draws.known import Known
 from quasir.store import Store
 
 ITEMS = [f"{letter}{number}" for letter in "ab" for number in range(1000)]
@@ -47,7 +46,7 @@ def ratios(target, proposal):
     ],
 )
 def test_no_ratio_of_any_item_exceeds_it(target, proposal, expected):
-    found = known_of(target, proposal).log_ceiling
+    found = ratio_bounds(target, proposal).log_ceiling
     assert found == pytest.approx(expected, abs=1e-12)
     largest = ratios(target, proposal).max()
     assert largest <= found + 1e-12
@@ -99,12 +98,12 @@ def test_from_the_ceiling_on_the_samples_are_those_of_p_for_certain():
         for part in (cert.tvd, cert.kl, cert.tvd_bound):
             assert (part.value, part.se, part.low, part.high) == (0, 0, 0, 0)
             assert str(part) == "0, for certain"
-        assert not any("tail" in doubt or "above beta" in doubt for doubt in cert.doubts)
+        assert not any("tail" in warning or "above beta" in warning for warning in cert.warnings)
         # What the draws alone can say is less.
         alone = qr.tradeoff(WITHOUT).at(log_beta=log_beta)
         assert alone.tvd.high > 0
         assert math.isnan(alone.tvd.se)
-        assert alone.doubts
+        assert alone.warnings
         assert cert.acceptance_rate == alone.acceptance_rate
 
 
@@ -116,9 +115,9 @@ def test_below_it_nothing_is_certain():
     most = -math.log(0.025) / len(seen) * math.exp(top - cert.log_z.value)
     assert 0 < cert.tvd.high <= most * (1 + 1e-9)
     assert 0 < cert.kl.high <= most * 0.1 * (1 + 1e-9)
-    # What the tail may hide is promised, so it is no doubt.
-    assert not any("tail" in doubt or "above beta" in doubt for doubt in cert.doubts)
-    assert cert.tvd.value < cert.promise.tvd < 1
+    # What the tail may hide is guaranteed, so it is no warning.
+    assert not any("tail" in warning or "above beta" in warning for warning in cert.warnings)
+    assert cert.tvd.value < cert.guarantee.tvd < 1
 
 
 def test_the_exact_target_can_be_asked_for():
@@ -147,9 +146,9 @@ def test_a_ceiling_that_a_ratio_is_above_is_not_believed():
         log_p=DRAWS.log_p,
         log_q=DRAWS.log_q,
         log_u=DRAWS.log_u,
-        known=Known(log_ceiling=largest - 0.01),
+        known=RatioBounds(log_ceiling=largest - 0.01),
     )
-    true = replace(false, known=Known(log_ceiling=largest))
+    true = replace(false, known=RatioBounds(log_ceiling=largest))
     assert qr.tradeoff(true).at(log_beta=largest).tvd.high == 0
     assert qr.tradeoff(false).at(log_beta=largest).tvd.high > 0
     assert qr.tradeoff(false).tail.log_ceiling == math.inf
@@ -221,11 +220,63 @@ def test_a_run_has_it_before_the_first_shard(tmp_path):
 
     store = Store.create(tmp_path, 0)
     draw_into(store, TARGET, MIXED, 100)
-    known = Known.from_dict(Store.open(tmp_path).manifest.known)
+    known = RatioBounds.from_dict(Store.open(tmp_path).manifest.known)
     assert known == DRAWS.known
     assert known.bounds == {"b": (0.0, 1.0)}
     store.change(known=None)
     store.write_manifest()
-    # An earlier version believed what it saw.
     assert Draws.load(tmp_path).log_ceiling == math.inf
-    assert "earlier version" in qr.tradeoff(tmp_path).at(1.0).promise.basis
+    assert "Nothing is known" in qr.tradeoff(tmp_path).at(1.0).guarantee.basis
+
+
+def test_what_is_said_of_a_table_fits_weights_that_do_not_sum_to_1():
+    """A table of sum 100 was "a distribution itself", and its "features" were said to declare."""
+    flat = qr.Table({"a": 1, "b": 1})
+    for scale in (1, 100):
+        target = qr.Table({"a": 0.7 * scale, "b": 0.3 * scale})
+        said = ratio_bounds(target, flat).basis
+        assert f"Z is known to be {scale}:" in said
+        assert ("distribution itself" in said) == (scale == 1)
+        assert ("declares it as its log_z" in said) == (scale == 100)
+        for proposal in (target, qr.Mixture([target, flat])):
+            said = ratio_bounds(target, proposal).basis
+            assert "features" not in said
+            assert "base" not in said
+            assert ("its Z is 100" in said) == (scale == 100)
+
+
+def test_a_run_does_not_go_on_with_other_ratios(tmp_path):
+    """A ceiling that is stored holds for the target and the proposal that it was found for."""
+    from quasir.runs.draw_shards import draw_into
+
+    store = Store.create(tmp_path / "run", seed=0)
+    draw_into(store, TARGET, MIXED, 100)
+    ceiling = store.manifest.known["log_ceiling"]
+    for target, proposal in ((TARGET, OTHER), (TARGET * qr.tilt(IS_B, 1.0), MIXED)):
+        assert ratio_bounds(target, proposal).log_ceiling > ceiling
+        with pytest.raises(qr.StoreError, match="another target or proposal"):
+            draw_into(store, target, proposal, 5000)
+    assert draw_into(store, TARGET, MIXED, 200) == 200
+    assert store.manifest.known["log_ceiling"] == ceiling
+
+
+class Unnormalised:
+    """A table that does not say what it sums to."""
+
+    def __init__(self, table):
+        self.log_score = table.log_score
+
+
+def test_a_run_goes_on_without_a_stored_z_but_not_with_another(tmp_path):
+    """A stored Z bounds what was not drawn, so it must stay true; a run without one needs none."""
+    from quasir.runs.draw_shards import draw_into
+
+    table, flat = qr.Table({"a": 0.7, "b": 0.3}), qr.Table({"a": 1, "b": 1})
+    known, unknown = (Store.create(tmp_path / name, seed=0) for name in ("known", "unknown"))
+    draw_into(known, table, flat, 100)
+    for other in (Unnormalised(table), qr.Table({"a": 7, "b": 3})):
+        with pytest.raises(qr.StoreError, match="another target or proposal"):
+            draw_into(known, other, flat, 200)
+    draw_into(unknown, Unnormalised(table), flat, 100)
+    assert draw_into(unknown, table, flat, 200) == 200
+    assert RatioBounds.from_dict(unknown.manifest.known).log_z is None

@@ -127,7 +127,7 @@ def test_draws_are_kept_with_what_was_left_out(tmp_path):
         qr.Draws.from_arrays(draws.log_p, wrong)
 
 
-def test_a_wish_that_allows_more_is_refused():
+def test_a_constraint_that_allows_more_is_refused():
     base, q = setting()
     draws = qr.draw(base * LETTERS, q, N, seed=0, progress=False)
     is_a = qr.Feature("is a", lambda x: x == "a", boolean=True)

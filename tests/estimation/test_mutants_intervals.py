@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.known import Known
-from quasir.estimation.no_hits import no_hits
-from quasir.estimation.sorted_ratios import SortedRatios
+from quasir.draws.ceiling import RatioBounds
+from quasir.estimation.intervals import zero_hit_bound
+from quasir.estimation.ratios import SortedRatios
 from quasir.estimation.tail import fit_tail
 
 N = 4000
@@ -27,7 +27,7 @@ def curve_of(log_w, log_betas, shift=0.0, log_ceiling=math.inf):
     rng = np.random.default_rng(5)
     features = {"flag": rng.random(len(log_w)) < 0.3, "size": rng.normal(50, 10, len(log_w))}
     draws = qr.Draws.from_arrays(log_w + shift, np.zeros(len(log_w)), features=features)
-    draws = replace(draws, known=Known(log_ceiling=log_ceiling + shift))
+    draws = replace(draws, known=RatioBounds(log_ceiling=log_ceiling + shift))
     return qr.tradeoff(draws, log_betas=np.asarray(log_betas) + shift)
 
 
@@ -61,7 +61,7 @@ def test_the_least_upper_end_is_what_n_draws_without_a_hit_allow():
         (cert,) = list(curve_of(log_ratio, [log_w + 1.0]))
         for part in (cert.tvd, cert.tvd_bound, cert.kl):
             assert part.value == part.low == 0
-            assert part.high == pytest.approx(4 * no_hits(N), rel=1e-12)
+            assert part.high == pytest.approx(4 * zero_hit_bound(N), rel=1e-12)
 
 
 def test_below_the_only_ratio_the_bound_is_seen():
@@ -72,7 +72,7 @@ def test_below_the_only_ratio_the_bound_is_seen():
     assert (bound.value, bound.low, bound.high) == (1, 1, 1)
     assert bound.se == 0
     assert math.isnan(cert.tvd.se)
-    assert cert.tvd.high == pytest.approx(4 * no_hits(N), rel=1e-12)
+    assert cert.tvd.high == pytest.approx(4 * zero_hit_bound(N), rel=1e-12)
 
 
 @pytest.mark.parametrize("shift", [0.0, -7.0, 9.0])
@@ -87,7 +87,7 @@ def test_a_ceiling_bounds_what_a_heavy_tail_may_hide(shift):
     for room in (0.3, 1.0):
         log_beta, log_m = top + 0.1, top + room
         (cert,) = list(curve_of(log_w, [log_beta], shift, log_m))
-        most = no_hits(N) * math.exp(log_m - log_z)
+        most = zero_hit_bound(N) * math.exp(log_m - log_z)
         assert cert.tvd_bound.high == pytest.approx(min(most, 1.0), rel=1e-9)
         rise = log_m - log_beta
         assert cert.tvd.high == pytest.approx(min(most, 1 - math.exp(-rise / 2)), rel=1e-9)
@@ -102,7 +102,7 @@ def test_beyond_a_light_tail_the_ends_are_the_fits_mass(over):
     per_z = math.exp(tail.log_max) / np.exp(log_w).mean()
     log_beta = tail.log_ratio_at(0.1 / N) + over  # above the added draw too
     (cert,) = list(curve_of(log_w, [log_beta]))
-    beyond, floor = tail.heavier.above(log_beta), no_hits(N) * per_z
+    beyond, floor = tail.heavier.above(log_beta), zero_hit_bound(N) * per_z
     assert cert.tvd_bound.high == pytest.approx(min(max(beyond.mass * per_z, floor), 1), rel=1e-9)
     assert cert.kl.high == pytest.approx(max(beyond.log_excess * per_z, floor), rel=1e-9)
 

@@ -8,8 +8,9 @@ import pytest
 import quasir as qr
 from quasir.constraints.fitting_draws import ROUNDS
 from quasir.core.streams import BLOCK
-from quasir.estimation.estimate import Z95, log_interval
+from quasir.estimation.estimate import Z95
 from quasir.estimation.formulas import _unknown_excess
+from quasir.estimation.intervals import log_interval
 
 
 def test_the_interval_of_a_positive_number_is_symmetric_in_its_log():

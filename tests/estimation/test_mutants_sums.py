@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.estimation.binned_ratios import BinnedRatios
-from quasir.estimation.bins import FINEST, MOST_BINS, Bins
-from quasir.estimation.estimate import Z95, wilson_interval
-from quasir.estimation.sorted_ratios import SortedRatios
+from quasir.estimation.binned_ratios import COARSEST, DEEP, FINEST, MOST_BINS, BinnedRatios, Bins
+from quasir.estimation.estimate import Z95
+from quasir.estimation.intervals import wilson_interval
+from quasir.estimation.ratios import SortedRatios
 from quasir.estimation.summary import Summary, kept
 from quasir.estimation.tail import Tail, fit_tail, tail_size
 
@@ -63,6 +63,9 @@ def test_the_width_is_the_smallest_that_needs_no_more_bins(n, spread):
     bins = Bins.of(log_w)
     assert len(bins) <= MOST_BINS
     assert bins.count.sum() == n
+    assert bins.open == (len(plain(log_w, COARSEST)) > MOST_BINS)
+    if bins.open:  # one bin for all that is far below the largest
+        log_w = np.maximum(log_w, log_w.max() - DEEP)
     if bins.fineness < FINEST:
         assert len(plain(log_w, bins.fineness + 1)) > MOST_BINS
     expected = plain(log_w, bins.fineness)

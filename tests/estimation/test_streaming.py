@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
+from quasir.certificates.curve import Curve, curve_of
 from quasir.certificates.evaluator import Evaluator
-from quasir.certificates.tradeoff import Curve, curve_of
 from quasir.core.streams import BLOCK
-from quasir.estimation import summary_cache as summaries
-from quasir.estimation.binned_ratios import PAST
-from quasir.estimation.bins import MOST_BINS, Bins
-from quasir.estimation.summary import Summary, kept
+from quasir.estimation import summary as summaries
+from quasir.estimation.binned_ratios import MOST_BINS, PAST, Bins
+from quasir.estimation.summary import SummarisedDraws, Summary, kept
 from quasir.store import Store
 from tests.exact.test_formulas import columns
 
@@ -29,14 +28,14 @@ def streamed(draws, parts, log_betas=None, fineness=None, merge=Summary.merged):
             made.append(
                 Summary.of(some.log_p, some.log_q, some.log_base, some.features, fineness=fineness)
             )
-    return curve_of(merge(made).basis(draws.doubts), None, log_betas)
+    return curve_of(SummarisedDraws.of(merge(made), draws.warnings), None, log_betas)
 
 
 def binned(draws, width):
     """Return what evaluates draws by bins of a width, all of them summarised at once."""
     fineness = -round(np.log2(width))
     whole = Summary.of(draws.log_p, draws.log_q, draws.log_base, draws.features, fineness=fineness)
-    return Evaluator(whole.basis())
+    return Evaluator(SummarisedDraws.of(whole))
 
 
 def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
@@ -91,7 +90,7 @@ def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
         below = np.array([evaluator.ratios.level(0) - 1.0])
         slack = evaluator.points(below, everything=everything).tvd_slack[0]
         assert abs(one.tvd.value - other.tvd.value) <= slack * (1 + 1e-9) + rounding
-        assert len(one.doubts) == len(other.doubts)
+        assert len(one.warnings) == len(other.warnings)
     return whole
 
 
@@ -181,7 +180,7 @@ def test_no_draw_has_mass():
     draws = qr.Draws.from_arrays(np.full(50, -np.inf), np.zeros(50))
     curve = streamed(draws, 2)
     assert curve.n_possible == 0
-    assert curve.doubts == qr.tradeoff(draws).doubts
+    assert curve.warnings == qr.tradeoff(draws).warnings
     assert np.isnan(curve.at(beta=1).tvd.value)
     mixed = qr.Draws.from_arrays(np.r_[np.full(50, -np.inf), np.zeros(50)], np.zeros(100))
     same(streamed(mixed, 2), mixed)
@@ -194,12 +193,12 @@ def test_a_feature_that_looks_boolean_in_one_part():
     same(streamed(draws, 4), draws)
 
 
-def test_wishes_are_met_at_the_nearest_edge():
+def test_constraints_are_met_at_the_nearest_edge():
     draws = random_draws(60_000, 1.0)
     curve, whole = streamed(draws, 3), qr.tradeoff(draws)
     width = curve.bin_width
-    for wish in ({"tvd": 0.05}, {"kl": 0.01}, {"tvd_bound": 0.2}):
-        found, exact = curve.at(**wish).log_beta, whole.at(**wish).log_beta
+    for constraint in ({"tvd": 0.05}, {"kl": 0.01}, {"tvd_bound": 0.2}):
+        found, exact = curve.at(**constraint).log_beta, whole.at(**constraint).log_beta
         assert 0 <= found - exact <= width * 1.01
     for rate in (0.7, 0.1, 0.001, 1e-6):
         found = curve.at(acceptance_rate=rate)
@@ -209,11 +208,11 @@ def test_wishes_are_met_at_the_nearest_edge():
     moved = curve.at(beta=2.0).log_beta
     assert abs(moved - np.log(2)) <= width / 2
     assert curve.at(log_beta=moved).log_beta == moved == round(moved / width) * width
-    for wish in ({"tvd": 1e-9}, {"acceptance_rate": 0.99}):
+    for constraint in ({"tvd": 1e-9}, {"acceptance_rate": 0.99}):
         with pytest.raises(qr.UnreachableError) as ours:
-            curve.at(**wish)
+            curve.at(**constraint)
         with pytest.raises(qr.UnreachableError) as theirs:
-            whole.at(**wish)
+            whole.at(**constraint)
         assert ours.value.best.log_beta == pytest.approx(theirs.value.best.log_beta, abs=width)
 
 
@@ -347,14 +346,14 @@ def test_draws_in_the_order_of_their_ratios(tmp_path, falling, keep):
     assert not Summary.merged(parts, kept(len(draws))).tail_is_whole
     summary = summaries.summarise(store, keep=keep)
     assert summary.tail_is_whole
-    curve = curve_of(summary.basis())
+    curve = curve_of(SummarisedDraws.of(summary))
     same(curve, draws)
 
 
-def test_doubts_of_the_draws_are_kept(tmp_path):
+def test_warnings_of_the_draws_are_kept(tmp_path):
     store = saved(tmp_path, random_draws(3000, 1.5))
-    store.change(doubts=("what the draws cannot show",))
-    assert "what the draws cannot show" in qr.tradeoff(store, stream=True).at(beta=1).doubts
+    store.change(warnings=("what the draws cannot show",))
+    assert "what the draws cannot show" in qr.tradeoff(store, stream=True).at(beta=1).warnings
 
 
 def test_summaries_of_other_columns_do_not_merge():
@@ -362,4 +361,4 @@ def test_summaries_of_other_columns_do_not_merge():
     two = Summary.of(np.zeros(3), np.zeros(3), features={"f": np.ones(3)})
     with pytest.raises(qr.InputError, match="other columns"):
         Summary.merged([one, two])
-    assert Evaluator(one.basis()).n == 3
+    assert Evaluator(SummarisedDraws.of(one)).n == 3

@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import integrate, stats
 
-from quasir.estimation.sorted_ratios import SortedRatios
+from quasir.estimation.ratios import SortedRatios
 from quasir.estimation.tail import fit_tail
 
 

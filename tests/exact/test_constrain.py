@@ -1,4 +1,4 @@
-"""Wishes on bases small enough to enumerate."""
+"""Constraints on bases small enough to enumerate."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,19 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import quasir as qr
-from tests.constraints.wishes import BASE, COUNTS, FLAGS, LEVEL, SIZE, SIZE_OF, A, X, Y, Z, whole
+from tests.constraints.random_constraints import (
+    BASE,
+    COUNTS,
+    FLAGS,
+    LEVEL,
+    SIZE,
+    SIZE_OF,
+    A,
+    X,
+    Y,
+    Z,
+    whole,
+)
 
 
 def law(target):
@@ -15,7 +27,7 @@ def law(target):
     return weights / weights.sum()
 
 
-def test_a_mixed_wish_is_met_exactly():
+def test_a_mixed_constraint_is_met_exactly():
     draws = qr.Draws.concatenate([whole()] * 3)
     target = qr.constrain(BASE, {X: 1.0, Y: 0.7, SIZE_OF: 11.0}, draws=draws)
     p = law(target)
@@ -104,7 +116,7 @@ def test_the_standard_error_covers_the_true_moment():
     assert 0.92 <= inside / 300 <= 0.98
 
 
-def test_mixed_wishes_stay_exact_in_the_samples():
+def test_mixed_constraints_stay_exact_in_the_samples():
     """The public toolkit puts pointwise features in the exponential, and gets 98.1 %."""
     target = qr.constrain(BASE, {X: 1.0, Y: 0.5}, n=50_000, seed=0)
     samples = qr.IncrementalQRS(target, BASE, acceptance_rate=0.05).sample(5000, seed=1)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from quasir.samplers import RWMH, GibbsWithGradients
-from quasir.samplers.edits import Limits, log_directions, positions
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
-from quasir.samplers.independent_chain import chain_states
+from quasir.samplers.imh import chain_states
 from quasir.samplers.local_chains import log_metropolis
 from quasir.samplers.rejection_control import log_control_weight
-from quasir.samplers.sir import resampling_law
+from quasir.samplers.rwmh import Limits, log_directions, positions
+from quasir.samplers.sir import resampling_probs
 from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 from tests.sequences import (
     TableEditor,
@@ -173,7 +173,7 @@ def test_resampling_by_weight_is_p_on_a_pool_in_proportion_to_q():
     counts, weights = np.array([1, 2, 5, 2]), np.array([3.0, 0.0, 1.0, 4.0])
     items = np.repeat(np.arange(4), counts)
     with np.errstate(divide="ignore"):
-        law = resampling_law(np.log(weights[items]) - np.log(counts[items] / 10))
+        law = resampling_probs(np.log(weights[items]) - np.log(counts[items] / 10))
     np.testing.assert_allclose(np.bincount(items, law), weights / weights.sum(), rtol=1e-12)
 
 

@@ -12,9 +12,13 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 import quasir as qr
 from quasir import metrics
 from quasir.core.items import Coded, Strings
-from quasir.metrics.ngrams import count_ngrams, in_order
-from quasir.metrics.self_bleu import bleu_of_each, closest_length
-from quasir.metrics.text_codes import code
+from quasir.metrics.diversity import (
+    bleu_of_each,
+    closest_length,
+    code,
+    count_ngrams,
+    sort_pairs,
+)
 
 SPLIT = {"word": str.split, "character": list}
 UNITS = list(SPLIT)
@@ -41,14 +45,14 @@ def agrees(texts, n, unit):
     assert metrics.self_bleu(texts, n, unit) == pytest.approx(np.mean(theirs), abs=1e-9)
 
 
-def texts_of(words, longest):
+def read_texts(words, longest):
     return st.lists(st.lists(st.sampled_from(words), max_size=longest).map(" ".join), min_size=2)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("n", ORDERS)
 @settings(max_examples=40)
-@given(texts=texts_of(["a", "b", "ab", "\u00e9t\u00e9\n"], 12))
+@given(texts=read_texts(["a", "b", "ab", "\u00e9t\u00e9\n"], 12))
 def test_self_bleu_is_nltks(texts, n, unit):
     agrees(texts, n, unit)
 
@@ -144,7 +148,7 @@ def counted(texts, n, unit):
 
 
 @settings(max_examples=50)
-@given(texts_of("abc", 8), st.integers(1, 4), st.sampled_from(UNITS))
+@given(read_texts("abc", 8), st.integers(1, 4), st.sampled_from(UNITS))
 def test_distinct_is_what_a_set_counts(texts, n, unit):
     grams = counted(texts, n, unit)
     if grams:
@@ -155,7 +159,7 @@ def test_distinct_is_what_a_set_counts(texts, n, unit):
 
 
 @settings(max_examples=50)
-@given(texts_of("ab", 10), st.integers(1, 4))
+@given(read_texts("ab", 10), st.integers(1, 4))
 def test_counts_of_each_text(texts, n):
     *_, counts = count_ngrams(code(texts), n)
     for i, text in enumerate(texts):
@@ -174,7 +178,7 @@ def test_counts_of_each_text(texts, n):
 def test_the_order_of_keys_and_places(most, places, seed):
     rng = np.random.default_rng(seed)
     key = rng.choice(rng.integers(0, most, 5), len(places))
-    got = in_order(key, np.array(places, dtype=np.int64))
+    got = sort_pairs(key, np.array(places, dtype=np.int64))
     want = sorted(zip(key.tolist(), places, strict=True))
     assert list(zip(got[0].tolist(), got[1].tolist(), strict=True)) == want
 

@@ -9,8 +9,8 @@ import pytest
 
 import quasir as qr
 from quasir import recipes
-from quasir.recipes.contexts import read_contexts
-from quasir.recipes.fields import fields_of, fill, refuse_missing
+from quasir.recipes.context_file import read_contexts
+from quasir.recipes.placeholders import fields_of, fill, refuse_missing
 from tests.guides.small import all_ids, model
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -26,6 +26,15 @@ def examples(monkeypatch):
 
     monkeypatch.setattr(smollm2, "PART", 64)
     return {"smollm2": smollm2, "amazing": amazing, "json_mode": json_mode}
+
+
+def test_what_is_missing_is_said_before_the_download(examples, tmp_path, monkeypatch):
+    made = examples["smollm2"]
+    monkeypatch.setattr(made, "find_spec", lambda name: None if name == "gguf" else name)
+    monkeypatch.setattr(made.subprocess, "run", lambda *given, **more: pytest.fail("downloaded"))
+    with pytest.raises(qr.QuasirError, match=r"needs gguf, .* pip install gguf$"):
+        made.fetch(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 class Refusing:

@@ -26,8 +26,8 @@ def test_the_exact_values_are_those_of_the_design():
     np.testing.assert_allclose(found["acceptance_rate"], rates, atol=5e-7)
     bounds = [0.99508413, 0.54011130, 0.03219052, 0.00104235, 0.00008205]
     np.testing.assert_allclose(found["tvd_bound"], bounds, atol=5e-9)
-    assert (found["tvd"] <= found["lost"]).all()
-    assert (found["lost"] <= found["tvd_bound"]).all()
+    assert (found["tvd"] <= found["truncated_mass"]).all()
+    assert (found["truncated_mass"] <= found["tvd_bound"]).all()
     kl = [0.04814649, 0.01988471, 0.00048655, 0.00001831, 0.00000121]
     np.testing.assert_allclose(found["kl"], kl, atol=5e-9)
 

@@ -11,7 +11,7 @@ def test_contains_regex_and_words():
     texts = ["An AMAZING thing", "amazingly so", "nothing"]
     assert qr.features.contains("amazing")(texts).tolist() == [False, True, False]
     assert qr.features.contains("amazing", case=False)(texts).tolist() == [True, True, False]
-    assert qr.features.regex("^An?")(texts).tolist() == [True, False, False]
+    assert qr.features.search("^An?")(texts).tolist() == [True, False, False]
     assert qr.features.words(["amazing"], name="a")(texts).tolist() == [True, False, False]
     whole = qr.features.words([" C++ ", "New York"], name="odd", case=True)
     assert whole(["I like C++.", "C++x", "(New York)", "new york"]).tolist() == [
@@ -86,7 +86,7 @@ def test_similarity_asks_the_papers_model_by_default(monkeypatch):
     asked = []
 
     class Model:
-        def __init__(self, name):
+        def __init__(self, name, local_files_only):
             asked.append(name)
 
         def encode(self, texts, **_):
@@ -107,7 +107,7 @@ def test_similarity_asks_the_papers_model_by_default(monkeypatch):
         lambda: qr.Feature("", len),
         lambda: qr.Feature("f", 3),
         lambda: qr.features.contains(""),
-        lambda: qr.features.regex("("),
+        lambda: qr.features.search("("),
         lambda: qr.features.words([], name="none"),
         lambda: qr.features.words(["a", " "], name="blank"),
         lambda: qr.features.pronouns("other"),

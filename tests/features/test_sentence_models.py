@@ -3,7 +3,7 @@
 import pytest
 
 import quasir as qr
-from quasir.features.sentence_models import SentenceModel, is_installed
+from quasir.features.similarity import SentenceModel, is_installed
 
 
 def test_a_package_is_found_without_importing_it(tmp_path, monkeypatch):

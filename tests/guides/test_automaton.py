@@ -8,7 +8,7 @@ import pytest
 import quasir as qr
 from quasir.guides.automaton import DONE, Automaton
 from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.word_group import WordGroup
+from quasir.targets.feature import WordGroup
 from tests.guides.small import byte_tokenizer
 
 PIECES = ("a", "b", " ", "ab", " a", " b", " ab", ".", "c")

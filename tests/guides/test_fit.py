@@ -5,11 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 import quasir as qr
-from quasir.guides.boost_machine import BoostMachine
+from quasir.guides.automaton import BoostMachine
 from quasir.guides.product import BothMachine
-from quasir.text.guide_fit import minimised
+from quasir.text.guide_fit import _not_given, minimise_distance
 from quasir.text.guide_masses import Masses
-from quasir.text.guide_pilot import _not_given
 from tests.guides.small import model, texts_of
 
 MERGES = [("a", "b")]
@@ -49,7 +48,7 @@ def test_log_q_from_masses_is_log_q():
             guide = part * guide
         q = lm.guided(guide)
         watched = BoostMachine(qr.guides.boost({feature: 2.0, "c": 2.0}), q.vocabulary, True)
-        rest = BothMachine([part.compiled(q.vocabulary) for part in others])
+        rest = BothMachine([part.compile(q.vocabulary) for part in others])
         masses = Masses.of(lm, texts, rest, True, watched)
         by_group = {"0 usual": 7.0, "1 usual": 0.3}
         names = [by_group.get(name[:7], 1.0) for name in watched.names]
@@ -87,7 +86,7 @@ def exact_fit(lm, q, target, share):
     machine = BoostMachine(q.guide, q.vocabulary, watched=True)
     masses = Masses.of(lm, part, BothMachine([]), True, machine)
     log_b = log_p[some] - lm.log_prob(part)
-    return minimised(masses, log_b, log_weight, machine, share)
+    return minimise_distance(masses, log_b, log_weight, machine, share)
 
 
 def test_the_fit_is_the_minimum():
@@ -145,7 +144,9 @@ def test_a_fit_with_a_language():
 
 
 def test_given_factors_are_not_raised_where_few_draws_are_possible():
-    """A word that stands beside the wish keeps its factor; only the wished words are tried more."""
+    """A word that stands beside the constraint keeps its factor; only the wanted words are tried
+    more.
+    """
     lm, feature, _ = setting()
     for factors, raised in (([None, 0.5], [True, False]), ([2.0, 0.5], [True, True])):
         boost = qr.guides.boost(dict(zip([feature, "c"], factors, strict=True)))

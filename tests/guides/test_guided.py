@@ -1,4 +1,4 @@
-"""Guided models in draws: one pass, ceilings, doubts, processes."""
+"""Guided models in draws: one pass, ceilings, warnings, processes."""
 
 import math
 import pickle
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.ceiling import known_of
+from quasir.draws.ceiling import ratio_bounds
 from tests.guides.small import all_ids, drawn_ids, model, next_law, texts_of
 from tests.statistical.goodness import fits
 
@@ -52,7 +52,7 @@ def most(target, q):
 def test_the_ceiling_of_a_mask(share):
     lm, guide, target = setting()
     q = lm.guided(guide, share)
-    ceiling = known_of(target, q).log_ceiling
+    ceiling = ratio_bounds(target, q).log_ceiling
     assert most(target, q) <= ceiling + 1e-9
     # G_1 by hand: the mass of the tokens "a" and "ab".
     g = float(next_law(lm, ())[[1, 3]].sum())
@@ -65,11 +65,11 @@ def test_the_ceiling_of_a_share():
     feature = qr.features.contains("ab", case=True)
     target = lm * feature * qr.tilt(ENDS, 1.5)
     q = lm.guided(qr.guides.boost({feature: 50.0}), 0.25)
-    ceiling = known_of(target, q).log_ceiling
+    ceiling = ratio_bounds(target, q).log_ceiling
     assert ceiling == pytest.approx(math.log(4) + 1.5, abs=1e-12)
     assert most(target, q) <= ceiling
     alone = lm.guided(qr.guides.boost({feature: 5.0}))
-    assert known_of(target, alone).log_ceiling == math.inf
+    assert ratio_bounds(target, alone).log_ceiling == math.inf
 
 
 def test_a_mask_is_no_ceiling_of_a_target_that_it_cuts():
@@ -81,19 +81,19 @@ def test_a_mask_is_no_ceiling_of_a_target_that_it_cuts():
     assert not q.reaches(wide)
     draws = qr.draw(wide, q, 2100, seed=0)
     assert draws.log_ceiling == math.inf
-    assert any("probability 0" in doubt for doubt in draws.doubts)
-    assert any("q = 0" in doubt for doubt in draws.base_check.doubts(draws.log_ratio.max()))
+    assert any("probability 0" in warning for warning in draws.warnings)
+    assert any("q = 0" in warning for warning in draws.base_check.warnings(draws.log_ratio.max()))
     shared = qr.draw(wide, lm.guided(guide, 0.1), 2100, seed=0)
-    assert shared.doubts == ()
+    assert shared.warnings == ()
     assert shared.log_ceiling == pytest.approx(math.log(10), abs=1e-12)
 
 
-def test_a_target_inside_the_language_has_no_doubt():
+def test_a_target_inside_the_language_has_no_warning():
     lm, guide, target = setting()
     narrow = target * qr.Feature("short", lambda x: len(x.token_ids) < 3)
     for q in (lm.guided(guide), lm.guided(guide * qr.guides.boost({"ab": 3.0}))):
         draws = qr.draw(narrow, q, 2100, seed=0)
-        assert draws.doubts == ()
+        assert draws.warnings == ()
         assert draws.base_check is None
     both = lm * (guide.feature & qr.Feature("short", lambda x: len(x.token_ids) < 3))
     assert lm.guided(guide).reaches(both)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import quasir as qr
+from quasir.core.types import Request
 from tests.guides.small import (
     BYTES,
     JSON,
@@ -18,6 +19,7 @@ from tests.guides.small import (
     law_by_hand,
     llama,
     model,
+    next_law,
     strings_of,
     texts_of,
 )
@@ -73,6 +75,73 @@ def test_any_model(settings, share):
     strings = strings_of(r"a(b|ab)*")
     hand = law_by_hand(lm, allowed_by(lm, strings))
     check(lm.guided(qr.guides.regex(r"a(b|ab)*"), share), mixed(lm, share, hand))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("guide", ["choice", "trie", "boost"])
+def test_a_guide_that_allows_no_first_token(share, guide):
+    """Top-k leaves none that the language allows: texts go on as the model does, and q is a."""
+    lm = model(top_k=2)
+    first = [LETTERS[i - 1] for i in np.flatnonzero(next_law(lm, ()))]
+    options = [piece for piece in LETTERS if not piece.startswith(tuple(first))]
+    language = qr.guides.choice(options[:1])
+    parts = {"choice": language, "boost": language * qr.guides.boost({"a": 3.0})}
+    if guide == "trie":
+        parts["trie"] = lm.guided(language).learn(lm.encode(["a", "b"])).guide
+    q = lm.guided(parts[guide], share)
+    hand = law_by_hand(lm, allowed_by(lm, [options[0].encode()]))
+    np.testing.assert_allclose(hand, np.exp(lm.log_prob(texts_of(lm))), atol=1e-6)
+    check(q, hand)
+    target = lm * language.feature
+    assert (target.log_score(texts_of(lm)) == -np.inf).all()
+    if share or guide != "boost":
+        assert q.log_most_base_ratio(lm, target) == pytest.approx(
+            0 if guide != "boost" else -math.log(share)
+        )
+    draws = qr.draw(target, q, 50, seed=0)
+    assert (draws.log_p == -np.inf).all()
+
+
+def test_prompts_of_which_one_allows_no_first_token():
+    """Drawn together, each prompt keeps its own law."""
+    lm = model(top_k=2)
+    guide = qr.guides.regex("b(a|b)*")
+    models = [lm.varied(prompt=p, top_k=2).guided(guide, 0.2) for p in ("a", "b", "ab", "ba", " ")]
+    free = [not next_law(q.base, ())[2] for q in models]
+    assert True in free
+    assert False in free
+    requests = [Request(np.random.default_rng(i), 0, 40) for i in range(len(models))]
+    together = models[0].sample_together(models, requests)
+    for i, (q, part) in enumerate(zip(models, together, strict=True)):
+        items, log_q, _ = q.sample_scored(40, np.random.default_rng(i))
+        assert drawn_ids(part.items) == drawn_ids(items)
+        np.testing.assert_allclose(part.log_q, log_q, atol=1e-4)
+        np.testing.assert_allclose(part.log_q, q.log_prob(items), atol=1e-4)
+        hand = law_by_hand(q.base, allowed_by(q.base, strings_of("b(a|b)*")))
+        check(q, mixed(q.base, 0.2, hand), n=200)
+
+
+@pytest.mark.parametrize("spare", [1, 2, 40])
+@pytest.mark.parametrize("share", [0.3, 0.0])
+def test_a_model_with_more_tokens_than_its_tokenizer(spare, share):
+    """A text with such a token is in no language; it is scored all the same."""
+    lm = model(("a", "b"), limit=2, spare=spare)
+    texts, strings = texts_of(lm), strings_of("a(b|ab)*")
+    guide = qr.guides.regex("a(b|ab)*")
+    target = lm * guide.feature
+    known = [ids for ids in all_ids(lm) if max(ids, default=0) < len(lm.tokenizer)]
+    inside = [ids in known and bytes_of(lm, ids) in strings for ids in all_ids(lm)]
+    np.testing.assert_array_equal(target.log_score(texts) > -np.inf, inside)
+    q = lm.guided(guide, share)
+    check(q, mixed(lm, share, law_by_hand(lm, allowed_by(lm, strings))))
+    draws = qr.draw(target, q, 300, seed=0)
+    odd = np.array([max(ids, default=0) >= len(lm.tokenizer) for ids in drawn_ids(draws.items)])
+    assert odd.any() == (share > 0)
+    assert (draws.log_p[odd] == -np.inf).all()
+    learnt = q.learn(draws)
+    ratio = np.subtract(*learnt.log_prob_each(texts))[inside]
+    assert ratio.max() <= learnt.log_most_base_ratio(lm, target) + 1e-9
+    assert (qr.draw(target, lm, 300, seed=0).log_p > -np.inf).any()
 
 
 def test_choices_and_bytes_that_split_a_letter():

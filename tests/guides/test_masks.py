@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.guides.machine import Weights
+from quasir.guides.guide import Weights
 from quasir.guides.matcher import MatcherMachine
 from quasir.guides.vocabulary import Vocabulary
 from quasir.text.loading import load_tokenizer

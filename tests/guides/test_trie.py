@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import quasir as qr
+from quasir.core.types import Request
 from quasir.guides.trie import Trie, TrieBuilder
+from quasir.text.guided import Guided
 from tests.guides.small import all_ids, bytes_of, drawn_ids, model, strings_of, texts_of
 from tests.statistical.goodness import fits
 
@@ -151,10 +153,35 @@ def test_a_known_prefix_is_kept():
     root = builder.visit(-1, -1, 1.0, 0.5, cut=False)
     child = builder.visit(root, 3, 0.25, 0.0, cut=True)
     assert builder.visit(root, 3, 0.25, 0.0, cut=True) == child
-    assert builder.frozen().bound[0] == pytest.approx(0.25, rel=1e-4)
-    again = TrieBuilder(builder.frozen())
+    assert builder.freeze().bound[0] == pytest.approx(0.25, rel=1e-4)
+    again = TrieBuilder(builder.freeze())
     assert again.visit(-1, -1, 1.0, 0.5, cut=False) == root
-    assert len(again.frozen()) == 2
+    assert len(again.freeze()) == 2
+
+
+def test_the_same_seed_gives_new_draws(monkeypatch):
+    """What taught a trie does not come again: and a trie gives one stream."""
+    lm, guide, target = setting(limit=4)
+    q = lm.guided(guide, 0.3)
+    taught = qr.draw(target, q, 300, seed=0)
+    learnt = q.learn(taught)
+    same, other = (qr.draw(target, learnt, 300, seed=seed) for seed in (0, 1))
+    assert abs(fraction_shared(taught, same) - fraction_shared(taught, other)) < 0.1
+    again = q.learn(taught)
+    np.testing.assert_array_equal(qr.draw(target, again, 300, seed=0).items.ids, same.items.ids)
+    # A block may be drawn in parts, and beside other prompts.
+    requests = [Request(np.random.default_rng(3), start, start + 20) for start in (0, 20)]
+    parts = learnt.sample_together([learnt, learnt], requests)
+    whole = drawn_ids(learnt.sample(40, np.random.default_rng(3)).items)
+    assert drawn_ids(parts[0].items) + drawn_ids(parts[1].items) == whole
+    monkeypatch.setattr(Guided, "_stream", lambda self, rng: rng)
+    old = qr.draw(target, learnt, 300, seed=0)  # the control: the same uniforms again
+    assert fraction_shared(taught, old) > fraction_shared(taught, other) + 0.3
+
+
+def fraction_shared(a, b):
+    """Return how many draws have the same text at the same place."""
+    return np.mean([x == y for x, y in zip(drawn_ids(a.items), drawn_ids(b.items), strict=True)])
 
 
 def test_nothing_to_learn_is_said():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from quasir.proposals.inverse_cdf import InverseCdf
+from quasir.proposals.table import InverseCdf
 
 
 @pytest.mark.parametrize("kind", ["poisson", "uneven", "one", "skewed", "many", "zeros"])

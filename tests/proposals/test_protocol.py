@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.core.optional import offered
 from quasir.core.scores import propose
+from quasir.core.types import optional_attribute
 from quasir.targets.lattice import UniformStates
 
 LETTERS = qr.Table({"a": 0.5, "b": 0.3, "c": 0.2, "d": 0.0})
@@ -97,9 +97,10 @@ PROPOSALS = {
         lambda: qr.from_scipy(stats.multinomial(3, [0.4, 0.6])), stable=False
     ),
     "UniformStates": Case(lambda: UniformStates(4, 3), listed=True),
-    "Mixture": Case(lambda: qr.Mixture([LETTERS, OTHERS], weights=[1, 3])),
+    "Mixture": Case(lambda: qr.Mixture([LETTERS, OTHERS], weights=[1, 3]), listed=True),
     "nested Mixture": Case(
-        lambda: qr.Mixture([qr.Mixture([LETTERS, OTHERS]), qr.Mixture([OTHERS, LETTERS, OTHERS])])
+        lambda: qr.Mixture([qr.Mixture([LETTERS, OTHERS]), qr.Mixture([OTHERS, LETTERS, OTHERS])]),
+        listed=True,
     ),
     "Mixture with an own class": Case(
         lambda: qr.Mixture([Dice(), qr.from_scipy(stats.poisson(3))]), stable=False
@@ -167,7 +168,7 @@ def takes_all_randomness_from_rng(case):
 
 def is_prefix_stable(case):
     proposal = case.make()
-    assert offered(proposal, "prefix_stable") is True
+    assert optional_attribute(proposal, "prefix_stable") is True
     items, log_q = proposal.sample(N, rng())
     for k in (1, 2, 50, N - 1):
         some, log_some = proposal.sample(k, rng())
@@ -177,7 +178,7 @@ def is_prefix_stable(case):
 
 def lists_its_support(case):
     proposal = case.make()
-    support = offered(proposal, "support")
+    support = optional_attribute(proposal, "support")
     assert np.exp(proposal.log_prob(support)).sum() == pytest.approx(1, abs=1e-9)
     listed = {str(row) for row in rows(support)}
     assert len(listed) == len(support)
@@ -213,8 +214,8 @@ def test_every_proposal(case, demand):
 def test_no_demand_is_left_out(case):
     """A proposal that says it is prefix-stable, or lists its support, is held to it."""
     proposal = case.make()
-    assert bool(offered(proposal, "prefix_stable")) == case.stable
-    assert (offered(proposal, "support") is not None) == case.listed
+    assert bool(optional_attribute(proposal, "prefix_stable")) == case.stable
+    assert (optional_attribute(proposal, "support") is not None) == case.listed
 
 
 class Cut:
@@ -222,7 +223,7 @@ class Cut:
 
     def __init__(self, proposal, change):
         self.proposal, self.change = proposal, change
-        self.density = offered(proposal, "density")
+        self.density = optional_attribute(proposal, "density")
 
     def sample(self, n, rng):
         return self.change(*self.proposal.sample(n, rng))

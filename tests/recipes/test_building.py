@@ -54,6 +54,25 @@ def test_a_model_of_its_own_starts_from_its_own_defaults(folder):
     assert parts.models[0]["weights_sha256"] != parts.models[1]["weights_sha256"]
 
 
+def test_all_files_of_a_model_are_its_identity(folder, tmp_path):
+    """Weights in several files: the last one counts as the first does."""
+    words = tokenizer(("a", "b", "c"))
+    found = []
+    for seed in (0, 1):
+        model = gpt2(len(words), seed=0)
+        with torch.no_grad():
+            model.transformer.wte.weight[0, 0] += seed
+        model.save_pretrained(tmp_path / str(seed), max_shard_size="4KB")
+        words.save_pretrained(tmp_path / str(seed))
+        assert len(list((tmp_path / str(seed)).glob("*.safetensors"))) > 1
+        (identity,) = built(f"base: {{model: '{seed}'}}\nmax_tokens: 4\n", tmp_path).models
+        found.append({name: value for name, value in identity.items() if name != "name"})
+    assert found[0]["weights_sha256"] != found[1]["weights_sha256"]
+    tokenizer(("a", "c", "b")).save_pretrained(tmp_path / "1")
+    (identity,) = built("base: {model: '1'}\nmax_tokens: 4\n", tmp_path).models
+    assert identity["tokenizer_sha256"] != found[1]["tokenizer_sha256"]
+
+
 def test_a_mixture_of_all_kinds(folder):
     parts = built(
         """\

@@ -1,6 +1,4 @@
-"""Given tilts stand under `lambda`, what was fitted for a wish under `fitted`."""
-
-import json
+"""Given tilts stand under `lambda`, what was fitted for a constraint under `fitted`."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from quasir.recipes.describe import asked
 BASE = {"a": 0.4, "ab": 0.3, "c": 0.2, "d": 0.1}
 BOTH = """\
 base: {table: {a: 0.4, ab: 0.3, c: 0.2, d: 0.1}}
-features: {isa: {contains: a}, long: {regex: ..}, never: {contains: x}}
+features: {isa: {contains: a}, long: {search: ..}, never: {contains: x}}
 want: {isa: 0.5}
 lambda: {long: 3}
 """
@@ -25,7 +23,7 @@ def moment(target, feature):
     return float(weight @ feature(items) / weight.sum())
 
 
-def test_a_wish_is_met_together_with_a_tilt(tmp_path):
+def test_a_constraint_is_met_together_with_a_tilt(tmp_path):
     recipe = recipes.parse(BOTH, "x.yaml", fit=20_000)
     assert recipe.unfitted == ["isa"]
     built = build(recipe, tmp_path)
@@ -50,7 +48,7 @@ def test_a_wish_is_met_together_with_a_tilt(tmp_path):
     assert "Also measured: never." in said
 
 
-def test_without_the_tilt_in_the_fit_the_wish_is_missed(tmp_path):
+def test_without_the_tilt_in_the_fit_the_constraint_is_missed(tmp_path):
     """The fit on the base alone, as it was, must fail the check above."""
     recipe = recipes.parse(BOTH.replace("lambda: {long: 3}\n", ""), "x.yaml")
     built = build(recipe, tmp_path)
@@ -62,8 +60,12 @@ def test_without_the_tilt_in_the_fit_the_wish_is_missed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "line", "says"),
     [
-        (("long: 3", "long: 3, isa: 1"), 4, "a tilt is given under lambda, a wish under want"),
-        (("long: 3}", "long: 3}\nfitted: {long: 1}"), 5, "no wish under want"),
+        (
+            ("long: 3", "long: 3, isa: 1"),
+            4,
+            "a tilt is given under lambda, a constraint under want",
+        ),
+        (("long: 3}", "long: 3}\nfitted: {long: 1}"), 5, "no constraint under want"),
         (("long: 3}", "long: 3}\nfitted: {lon: 1}"), 5, "did you mean long?"),
         (("long: 3}", "long: 3}\nfitted: {isa: .nan}"), 5, "finite"),
         (("0.5}", "0.5, never: 0}\nfitted: {isa: 1, never: 2}"), 4, "holds for every item"),
@@ -75,30 +77,3 @@ def test_mistakes(change, line, says):
         recipes.parse(BOTH.replace(*change), "mine.yaml")
     assert f"mine.yaml, line {line}" in str(caught.value)
     assert says in str(caught.value)
-
-
-OLD = BOTH.replace("long: 3", "long: 3, isa: 1.25")
-
-
-def test_runs_of_format_1_are_read_as_they_were_meant(tmp_path):
-    (tmp_path / "recipe.yaml").write_text(OLD)
-    with pytest.raises(qr.RecipeError, match="stands under want and under lambda"):
-        recipes.read_run(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1}))
-    recipe = recipes.read_run(tmp_path)
-    assert (recipe.coefficients, recipe.fitted) == ({"long": 3.0}, {"isa": 1.25})
-    assert recipes.read(recipes.find(tmp_path)) == recipe
-    (tmp_path / "recipe.yaml").write_text(recipes.dump(recipe))
-    assert recipes.read_run(tmp_path) == recipe
-
-
-@pytest.mark.parametrize("manifest", ["", "[1]", '{"format": 2}', "[" * 100_000])
-def test_a_manifest_that_says_nothing_migrates_nothing(tmp_path, manifest):
-    (tmp_path / "recipe.yaml").write_text(BOTH)
-    (tmp_path / "manifest.json").write_text(manifest)
-    assert recipes.read_run(tmp_path) == recipes.parse(BOTH, "x.yaml")
-
-
-def test_migrated_leaves_other_recipes_alone():
-    for value in ({}, {"want": 3, "lambda": {"a": 1}}, {"want": {"a": 1}, "lambda": None}):
-        assert recipes.migrated(value) == value

@@ -15,7 +15,7 @@ from tests.recipes.corpus import TEXTS
 
 BUILT_IN = [path.read_text() for path in recipes.BUILT_IN.values()]
 OTHERS = [
-    "base: {table: {a: 0.4, ab: 0.3, c: 0.2}}\nfeatures: {isa: {contains: a}, l: {regex: ..}}\n"
+    "base: {table: {a: 0.4, ab: 0.3, c: 0.2}}\nfeatures: {isa: {contains: a}, l: {search: ..}}\n"
     "want: {isa: 0.5}\nlambda: {l: 3}\nproposal: {mixture: [base, {table: {a: 1}, weight: 2}]}\n",
     "base: {model: x, prompt: a, temperature: 0.5, top_k: 3, top_p: 0.9, dtype: float16}\n"
     "features: {s: {similarity: {text: a, above: 0.9}}, n: {length: words}, m: {python: m.py:f}}\n"
@@ -28,7 +28,17 @@ KEYS = sorted(
     {
         *recipes.Recipe.model_fields,
         *("lambda", "model", "adapter", "table", "poisson", "mixture", "weight", "round_trip"),
-        *("words", "contains", "regex", "pronouns", "length", "similarity", "python", "case"),
+        *(
+            "words",
+            "contains",
+            "search",
+            "regex",
+            "pronouns",
+            "length",
+            "similarity",
+            "python",
+            "case",
+        ),
         *("temperature", "top_k", "source", "revision", "tvd", "beta", "isa", "female"),
     }
 )

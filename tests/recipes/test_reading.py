@@ -22,7 +22,7 @@ choose: {acceptance_rate: 1e-2}
 
 def test_a_good_one():
     recipe = recipes.parse(GOOD, "good.yaml")
-    assert recipe.choose.wish == {"acceptance_rate": 0.01}
+    assert recipe.choose.asked == {"acceptance_rate": 0.01}
     assert recipe.pointwise == ["science"]
     assert recipe.unfitted == ["rare"]
     assert recipe.proposal.mixture[1].given(("model", "prompt")) == []
@@ -42,8 +42,12 @@ def test_a_good_one():
         (GOOD + "seed: 1\nseed: 2\n", 12, "given twice"),
         (GOOD.replace("rare: 0.5", "rere: 0.5"), 5, "did you mean rare?"),
         (GOOD.replace("rare: 0.5", "rare: 1.5"), 5, "between 0 and 1"),
-        (GOOD.replace("{acceptance_rate: 1e-2}", "{tvd: 0.1, kl: 0.2}"), 10, "exactly one wish"),
-        (GOOD.replace("{contains: ballet}", "{contains: a, regex: b}"), 4, "exactly one kind"),
+        (
+            GOOD.replace("{acceptance_rate: 1e-2}", "{tvd: 0.1, kl: 0.2}"),
+            10,
+            "exactly one quantity",
+        ),
+        (GOOD.replace("{contains: ballet}", "{contains: a, search: b}"), 4, "exactly one kind"),
         (GOOD.replace("science: science", "science: scence"), 3, "no feature is called"),
         (GOOD.replace("{contains: ballet}", "{python: nothing}"), 4, "pattern"),
         (GOOD.replace("weight: 2,", "weight: 2, table: {a: 1},"), 8, "do not go together"),

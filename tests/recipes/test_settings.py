@@ -57,7 +57,7 @@ def test_settings_of_a_model_elsewhere(kind, setting):
         (TABLE + f"choose: {{kl: 1{'0' * 350}}}\n", 2, "a float can hold"),
         (TABLE + "features: {x: {contains: a, case: 'no'}}\n", 2, "true or false"),
         (TABLE + "features: {x: {similarity: {text: a, above: 2}}}\n", 2, "equal to 1"),
-        (TABLE + "features: {x: {regex: '('}}\n", 2, "not a regular expression"),
+        (TABLE + "features: {x: {search: '('}}\n", 2, "not a regular expression"),
         (TABLE + "features: {x: {words: ['']}}\n", 2, "at least one word"),
         (TABLE + "features: {x: {contains: ''}}\n", 2, "true of every text"),
         (TABLE + "features: {'': {contains: a}}\n", 2, "at least 1 character"),
@@ -86,7 +86,7 @@ def test_numbers_as_they_are_written():
     recipe = recipes.parse(text, "x.yaml")
     assert (recipe.draws, recipe.seed) == (100_000, 7)
     assert isinstance(recipe.draws, int)
-    assert recipe.choose.wish == {"acceptance_rate": 0.01}
+    assert recipe.choose.asked == {"acceptance_rate": 0.01}
     assert recipes.parse(f"{TABLE}seed: {2**128 - 1}", "x.yaml").seed == 2**128 - 1
 
 

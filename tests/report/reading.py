@@ -97,11 +97,11 @@ def biographies(n, seed=0, hostile=False):
 FEATURES = [qr.features.science, qr.features.female]
 
 
-def page_of(draws, features=FEATURES, about=None, checks=(), curve=None, wished=(), **wish):
+def page_of(draws, features=FEATURES, about=None, checks=(), curve=None, wanted=(), **constraint):
     """Return the page of some draws, by default at an acceptance rate of 0.1."""
     curve = curve or qr.tradeoff(draws)
-    certificate = curve.at(**(wish or {"acceptance_rate": 0.1}))
-    return page(about or About("scientists"), curve, certificate, draws, features, checks, wished)
+    certificate = curve.at(**(constraint or {"acceptance_rate": 0.1}))
+    return page(about or About("scientists"), curve, certificate, draws, features, checks, wanted)
 
 
 def poisson_draws(n):

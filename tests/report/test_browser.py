@@ -150,8 +150,8 @@ def agrees(browser, level):
             assert text.startswith("at most ")
         else:
             assert float(text) == pytest.approx(part.value, rel=6e-3)
-    doubts = browser.find_element(By.ID, "doubts-here")
-    assert doubts.is_displayed() == bool(certificate.doubts)
+    warnings = browser.find_element(By.ID, "warnings-here")
+    assert warnings.is_displayed() == bool(certificate.warnings)
     return set(accepted.tolist())
 
 
@@ -350,7 +350,7 @@ def test_a_page_where_nothing_is_possible(look):
     draws = qr.Draws.from_arrays(np.full(50, -np.inf), np.zeros(50), ["x"] * 50)
     browser = look(page_of(draws, beta=1))
     assert state(browser)["survivors"] == "0"
-    assert browser.find_element(By.ID, "doubts").is_displayed()
+    assert browser.find_element(By.ID, "warnings").is_displayed()
     assert "No draw of the 50 survives" in browser.find_element(By.ID, "texts-count").text
     assert browser.find_element(By.ID, "summary").text.startswith("fewer than 1 in")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.by import By
 
-from quasir.certificates.whole import Whole
+from quasir.certificates.contexts_certificate import ContextsCertificate
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.shares import LEVELS, MeanPromise
+from quasir.estimation.mean_guarantee import LEVELS, MeanGuarantee
 from quasir.report.contexts_page import contexts_page
 from quasir.report.page import About
 from tests.report.test_browser import chromium, look
@@ -19,7 +19,7 @@ HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(1)</script>"
 
 def row(place, tvd, rate):
     unserved = "No draw is possible." if place % 100 == 7 else None
-    known = {"beta": 2.0, "acceptance_rate": rate, "tvd": tvd, "tvd_promised": tvd + 0.1}
+    known = {"beta": 2.0, "acceptance_rate": rate, "tvd": tvd, "tvd_guaranteed": tvd + 0.1}
     return {
         "context": place,
         "fields": {"question": HOSTILE if place == 3 else f"Question number {place}?"},
@@ -28,7 +28,7 @@ def row(place, tvd, rate):
         **({} if unserved else known),
         "certificate_id": f"{place}-abc",
         "unserved": unserved,
-        "doubts": ["It is doubtful."] * (place % 3),
+        "warnings": ["It is suspicious."] * (place % 3),
         "shown": [] if unserved else [f"An answer to {place}."],
     }
 
@@ -37,17 +37,17 @@ def row(place, tvd, rate):
 def html():
     rng = np.random.default_rng(0)
     rows = [row(i, *rng.random(2)) for i in range(CONTEXTS)]
-    whole = Whole(
+    whole = ContextsCertificate(
         contexts=CONTEXTS,
         served=990,
         n=500_000,
         estimates={"tvd": Estimate(0.5, 0.01, 0.48, 0.52)},
-        promise=MeanPromise(0.6, 990, np.arange(64)[::-1] * 15, 0.95),
+        guarantee=MeanGuarantee(0.6, 990, np.arange(64)[::-1] * 15, 0.95),
         basis="A basis.",
         unserved={i: "No draw is possible." for i in range(7, CONTEXTS, 100)},
-        doubtful=660,
+        suspicious=660,
     )
-    return contexts_page(About("questions", ["A wish."], {"draws": "500,000"}), whole, rows)
+    return contexts_page(About("questions", ["A constraint."], {"draws": "500,000"}), whole, rows)
 
 
 def keys(browser, name):
@@ -57,7 +57,7 @@ def keys(browser, name):
     return browser.execute_script(script)
 
 
-@pytest.mark.parametrize("name", ["rate", "tvd", "doubts", "draws"])
+@pytest.mark.parametrize("name", ["rate", "tvd", "warnings", "draws"])
 def test_it_sorts_both_ways(look, html, name):
     browser = look(html)
     assert keys(browser, "context") == [str(i) for i in range(CONTEXTS)]

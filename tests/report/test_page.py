@@ -7,15 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.certificates.check import Check
-from quasir.certificates.wished import Wished, wished_of
+from quasir.certificates.check import Check, WantedMoment, wanted_moments
 from quasir.estimation.estimate import Estimate
-from quasir.report.highlights import pieces
 from quasir.report.page import About
 from quasir.report.page_data import as_json
-from quasir.report.phrases import MINUS, TIMES, beta_text, number_text, phrase, rate_phrase
-from quasir.report.shown_texts import BEGINNING, FOLDED, MOST_CHARACTERS, first_accepted
-from quasir.report.wish_sentences import sentences
+from quasir.report.sentences import (
+    MINUS,
+    TIMES,
+    beta_text,
+    constraint_sentences,
+    number_text,
+    phrase,
+    rate_phrase,
+)
+from quasir.report.shown_texts import BEGINNING, FOLDED, MOST_CHARACTERS, first_accepted, pieces
 from tests.report.reading import (
     FEATURES,
     HOSTILE,
@@ -125,13 +130,13 @@ def test_levels_are_in_order_even_where_the_curve_is_not():
         lines(data)["TVD"]["value"], curve.tvd.value[[1, 0, 2]], rtol=1e-4, atol=1e-12
     )
     assert data["chosen"] == 1
-    assert data["doubts_at"][2]
-    assert all("beta = 50" in data["doubts"][k] for k in data["doubts_at"][2])
+    assert data["warnings_at"][2]
+    assert all("beta = 50" in data["warnings"][k] for k in data["warnings_at"][2])
 
 
 def test_hostile_texts_stay_texts():
     draws = biographies(400, hostile=True)
-    hostile = qr.features.regex("<script>", name="</script><b>&")
+    hostile = qr.features.search("<script>", name="</script><b>&")
     about = About("<b>t</b></title>", ["<i>asked</i>"], {"<u>fact": "</dl><script>"})
     check = Check(
         name="<s>",
@@ -176,7 +181,7 @@ def test_words_are_coloured_where_their_feature_fired():
     texts = ["She is a chemist.", "He met her.", "She, he, her: a chemist, a chemist"]
     columns = {"female": qr.features.female(texts), "science": qr.features.science(texts)}
     draws = qr.Draws.from_arrays(np.zeros(3), np.zeros(3), texts, features=columns)
-    either = qr.features.regex("chemist|She is", name="either")
+    either = qr.features.search("chemist|She is", name="either")
     plain = qr.Feature("plain", len)
     data = data_of(page_of(draws, [qr.features.female, plain, either], beta=0.5))
     assert [fired(entry) for entry in data["texts"]] == [
@@ -238,7 +243,7 @@ def test_beyond_the_largest_ratio_nothing_is_a_bare_0():
         assert line["main"][-1].startswith("at most 0.")
         assert line["rest"][-1] == "0 on these draws"
         assert line["value"][-2] is not None
-    assert any("tail has not been seen" in data["doubts"][k] for k in data["doubts_at"][-1])
+    assert any("tail has not been seen" in data["warnings"][k] for k in data["warnings_at"][-1])
 
 
 def test_a_tail_too_heavy_for_a_number():
@@ -264,7 +269,7 @@ def test_no_draw_is_possible():
     assert (data["panels"], data["texts"], data["survivors"]) == ([], [], [0])
     assert (data["rate"], data["chosen_rate"]) == ([None], None)
     assert "None of the 1,000 draws had P(x) > 0" in shown
-    assert "fewer than 1 in 272 proposals" in shown
+    assert "fewer than 1 in 271 proposals" in shown
     assert "No curve can be drawn" in shown
     assert "unknown" in shown
 
@@ -277,7 +282,7 @@ def test_all_ratios_are_equal():
     assert len(data["log_beta"]) == 1
     assert shown_at(data, 0) == list(range(0, 40, 2))
     assert data["survivors"] == [500]
-    assert lines(data)["TVD"]["main"] == ["at most 0.00736"]
+    assert lines(data)["TVD"]["main"] == ["at most 0.00737"]
     (slider,) = [a for tag, a in Reader(html).elements if tag == "input"]
     assert "disabled" in slider
 
@@ -319,17 +324,17 @@ def test_ratios_that_are_no_floats():
     assert data["rate"][0] == pytest.approx(0.99)
 
 
-def test_doubts_stand_at_the_top():
-    assert "doubts" not in Reader(page_of(DRAWS)).attribute("id")
+def test_warnings_stand_at_the_top():
+    assert "warnings" not in Reader(page_of(DRAWS)).attribute("id")
     few = biographies(60)
     html = page_of(few)
     reader = Reader(html)
     certificate = qr.tradeoff(few).at(acceptance_rate=0.1)
-    assert len(certificate.doubts) > 1
-    assert f"{len(certificate.doubts)} doubts about these figures" in reader.shown
-    for doubt in certificate.doubts:
-        assert reader.shown.index(doubt) < reader.shown.index("The estimates")
-    assert reader.attribute("id").index("doubts") < reader.attribute("id").index("certificate")
+    assert len(certificate.warnings) > 1
+    assert f"{len(certificate.warnings)} warnings about these figures" in reader.shown
+    for warning in certificate.warnings:
+        assert reader.shown.index(warning) < reader.shown.index("The estimates")
+    assert reader.attribute("id").index("warnings") < reader.attribute("id").index("certificate")
 
 
 def test_checks():
@@ -359,11 +364,11 @@ def test_checks():
     )
     reader = Reader(page_of(DRAWS, checks=[good, unknown]))
     assert "checks" in reader.attribute("id")
-    assert "doubts" not in reader.attribute("id")
-    assert "doubtful" not in reader.attribute("class")
+    assert "warnings" not in reader.attribute("id")
+    assert "suspicious" not in reader.attribute("class")
     reader = Reader(page_of(DRAWS, checks=[good, wrong]))
-    assert reader.attribute("class").count("doubtful") == 1
-    assert "One doubt about these figures" in reader.shown
+    assert reader.attribute("class").count("suspicious") == 1
+    assert "One warning about these figures" in reader.shown
     assert f"science was observed as 0.900, where 0.990 was predicted, {MINUS}6.4" in reader.shown
     assert "checks" not in Reader(page_of(DRAWS)).attribute("id")
 
@@ -447,24 +452,24 @@ def test_json_refuses_what_is_not_finite():
         as_json([math.nan])
 
 
-def test_each_wish_says_what_was_wished_and_what_there_is():
-    wished = wished_of(CURVE, CHOSEN, {"female": 0.7, "science": 1.0}, ["female", "science"])
+def test_each_constraint_says_what_was_wanted_and_what_there_is():
+    wanted = wanted_moments(CURVE, CHOSEN, {"female": 0.7, "science": 1.0}, ["female", "science"])
     observed = Check(
         name="female", observed=0.654, observed_se=0.01, predicted=0.66, predicted_se=0.01, z=-0.5
     )
-    shown = Reader(page_of(DRAWS, checks=[observed], wished=wished)).shown
-    female = wished[0]
+    shown = Reader(page_of(DRAWS, checks=[observed], wanted=wanted)).shown
+    female = wanted[0]
     for number in (0.7, female.target.value, CHOSEN.tvd.value, female.at_beta.value, 0.654):
         assert number_text(float(number)) in shown
-    assert shown.index("Wished: a mean of 0.700") < shown.index("The target has")
+    assert shown.index("Wanted: a mean of 0.700") < shown.index("The target has")
     assert "by at most TVD" in shown
-    assert "wishes" not in Reader(page_of(DRAWS)).attribute("id")
+    assert "constraints" not in Reader(page_of(DRAWS)).attribute("id")
 
 
-def test_a_wish_for_a_number_has_no_limit_by_tvd():
+def test_a_constraint_for_a_number_has_no_limit_by_tvd():
     part = Estimate(12.0, 0.1, 11.8, 12.2)
-    (wished,) = [Wished(name="length", wish=12.0, target=part, at_beta=part, tvd=None)]
-    assert "does not bound" in " ".join(sentences(wished))
+    (wanted,) = [WantedMoment(name="length", moment=12.0, target=part, at_beta=part, tvd=None)]
+    assert "does not bound" in " ".join(constraint_sentences(wanted))
     unseen = Estimate(0.0, math.nan, 0.0, 0.002)
-    at_most = Wished(name="f", wish=0.5, target=part, at_beta=part, tvd=unseen)
-    assert "which is below 0.00200" in " ".join(sentences(at_most))
+    at_most = WantedMoment(name="f", moment=0.5, target=part, at_beta=part, tvd=unseen)
+    assert "which is below 0.00200" in " ".join(constraint_sentences(at_most))

@@ -14,7 +14,7 @@ from quasir.store.manifest import seal_of
 
 RECIPE = {
     "base": {"table": {"a": 0.4, "ab": 0.3, "c": 0.2, "d": 0.1}},
-    "features": {"isa": {"contains": "a"}, "long": {"regex": ".."}},
+    "features": {"isa": {"contains": "a"}, "long": {"search": ".."}},
     "want": {"isa": 0.5},
     "lambda": {"long": 1.0},
     "draws": 600_000,
@@ -55,7 +55,13 @@ def test_what_is_untouched_is_opened(folder):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"seed": 1}, {"log_ceiling": 0.5}, {"draws": 10}, {"doubts": ["x"]}, {"blocks_a_shard": 128}],
+    [
+        {"seed": 1},
+        {"log_ceiling": 0.5},
+        {"draws": 10},
+        {"warnings": ["x"]},
+        {"blocks_a_shard": 128},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_an_edited_manifest_is_refused(folder, changes):

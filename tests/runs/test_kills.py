@@ -13,7 +13,7 @@ import pytest
 RECIPE = """\
 base: {table: {apple: 0.4, bee: 0.3, cow: 0.2, dog: 0.1}}
 features:
-  vowel: {regex: "^[aeiou]"}
+  vowel: {search: "^[aeiou]"}
 want: {vowel: 0.6}
 proposal: {mixture: [base, {table: {apple: 1, bee: 1, cow: 1, dog: 1}}]}
 fit: 400000

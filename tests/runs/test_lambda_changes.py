@@ -10,7 +10,7 @@ from quasir.runs.begun import refuse_changes
 
 RECIPE = """\
 base: {table: {a: 0.4, ab: 0.3, c: 0.2, d: 0.1}}
-features: {isa: {contains: a}, long: {regex: ..}}
+features: {isa: {contains: a}, long: {search: ..}}
 want: {isa: 0.5}
 lambda: {long: 3}
 fitted: {isa: 1.25}

@@ -8,7 +8,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.pilot import Range, plan_run
+from quasir.runs.plan import Range, plan_run
 from quasir.store import Shard, Store
 
 TARGET, PROPOSAL = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
@@ -21,18 +21,18 @@ def pilot(tmp_path_factory):
     return store
 
 
-@pytest.mark.parametrize("wish", [{"tvd": 0.02}, {"kl": 0.005}, {"beta": 1.5}], ids=str)
-def test_the_planned_draws_have_the_wished_error(pilot, wish):
-    made = plan_run(pilot, wish, se=1e-4)
+@pytest.mark.parametrize("constraint", [{"tvd": 0.02}, {"kl": 0.005}, {"beta": 1.5}], ids=str)
+def test_the_planned_draws_have_the_wanted_error(pilot, constraint):
+    made = plan_run(pilot, constraint, se=1e-4)
     n = round(made.draws.value)
     assert made.draws.low < n < made.draws.high
     assert 3 * made.pilot.n < n < 500 * made.pilot.n
     draws = qr.draw(TARGET, PROPOSAL, n, seed=99)
     cert = qr.tradeoff(draws).at(log_beta=made.pilot.log_beta)
-    name = "kl" if "kl" in wish else "tvd"
+    name = "kl" if "kl" in constraint else "tvd"
     assert getattr(cert, name).se == pytest.approx(1e-4, rel=0.15)
-    # A wish half as large takes four times the draws, and not twice.
-    assert plan_run(pilot, wish, se=5e-5).draws.value == pytest.approx(4 * made.draws.value)
+    # A constraint half as large takes four times the draws, and not twice.
+    assert plan_run(pilot, constraint, se=5e-5).draws.value == pytest.approx(4 * made.draws.value)
     accepted = len(draws.accepted(log_beta=cert.log_beta))
     assert made.samples.value == pytest.approx(accepted, rel=0.05)
 
@@ -72,7 +72,7 @@ def test_hours_and_machines(pilot):
     unknown = plan_run(store, {"tvd": 0.02}, se=1e-4)
     assert unknown.seconds is None
     assert unknown.machines_for(1) is None
-    assert any("hours are unknown" in doubt for doubt in unknown.doubts)
+    assert any("hours are unknown" in warning for warning in unknown.warnings)
 
 
 def test_up_to_a_billion_draws(pilot):
@@ -82,11 +82,11 @@ def test_up_to_a_billion_draws(pilot):
     assert made.draws.value == pytest.approx(1e9)
     shards = (path.stat().st_size for path in (pilot.folder / "draws").glob("*.parquet"))
     assert made.bytes == pytest.approx(1e9 * sum(shards) / len(pilot))
-    assert any("times the pilot" in doubt for doubt in made.doubts)
-    assert not any("times the pilot" in doubt for doubt in se.doubts)
+    assert any("times the pilot" in warning for warning in made.warnings)
+    assert not any("times the pilot" in warning for warning in se.warnings)
 
 
-def test_a_wish_that_is_met_already(pilot):
+def test_a_constraint_that_is_met_already(pilot):
     made = plan_run(pilot, {"tvd": 0.02}, se=0.5)
     assert made.draws.value < len(pilot)
     assert made.seconds.value == 0
@@ -97,9 +97,9 @@ def test_what_the_pilot_cannot_know_is_said(tmp_path, pilot):
     rng = np.random.default_rng(0)
     heavy = qr.Draws.from_arrays(2.5 * rng.standard_normal(3000), np.zeros(3000))
     heavy.save(tmp_path / "heavy")
-    doubts = " ".join(plan_run(Store.open(tmp_path / "heavy"), {"beta": 20.0}, se=1e-3).doubts)
-    assert "above 0.5" in doubts
-    assert "Draw about 10,000" in doubts
+    warnings = " ".join(plan_run(Store.open(tmp_path / "heavy"), {"beta": 20.0}, se=1e-3).warnings)
+    assert "above 0.5" in warnings
+    assert "Draw about 10,000" in warnings
     with pytest.raises(qr.UnreachableError, match="draws would show it"):
         plan_run(pilot, {"tvd": 1e-7}, se=1e-8)
     with pytest.raises(qr.InputError, match="cannot tell"):
@@ -128,3 +128,33 @@ def test_a_damaged_pilot(tmp_path):
     store.path(1).write_bytes(b"PAR1")
     with pytest.raises(qr.StoreError, match=r"truncated or edited: shard-00001\.parquet"):
         plan_run(store, {"tvd": 0.02}, se=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "se", "of"),
+    [
+        ({"tvd": 0.02}, 0.03, None),
+        ({"tvd": 0.02}, 0.5, None),
+        ({"kl": 0.005}, 0.1, None),
+        ({"acceptance_rate": 0.5}, 0.2, None),
+        ({"beta": 1.5}, 10.0, "log_z"),
+    ],
+    ids=str,
+)
+def test_a_plan_has_enough_draws_to_estimate_at_all(pilot, constraint, se, of):
+    """A few draws, none of which would lie above beta, were planned for such an error."""
+    made = plan_run(pilot, constraint, se=se, of=of)
+    n, draws = made.draws, qr.draw(TARGET, PROPOSAL, 10_000, seed=5)
+    share = float((draws.log_ratio > made.pilot.log_beta).mean())
+    assert n.low <= n.value <= n.high
+    assert n.value * share > 19
+    assert n.value * made.pilot.acceptance_rate.value > 99
+    assert any("too few to estimate anything" in warning for warning in made.warnings)
+    # The constraint itself can then be asked of so many draws.
+    few = qr.tradeoff(qr.draw(TARGET, PROPOSAL, int(n.value) + 1, seed=8))
+    assert few.at(**constraint).estimate(of or next(iter(constraint))).se <= se
+
+
+def test_a_plan_for_an_error_says_that_it_leaves_out_the_confidence(pilot):
+    made = plan_run(pilot, {"tvd": 0.02, "confidence": 0.95}, se=1e-4)
+    assert any("confidence 0.95 is not planned for" in warning for warning in made.warnings)

@@ -7,8 +7,7 @@ import pytest
 
 import quasir as qr
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.until import Precision, Promised, until
-from quasir.runs.watcher import Watcher, speed_of
+from quasir.runs.watch import Guaranteed, Precision, Watcher, speed_of, until
 from quasir.store import Shard, Store
 from tests.cli.helpers import files
 
@@ -86,10 +85,10 @@ def test_a_precision_is_read():
     assert not Precision("tvd", most=10.0).reached(beyond, curve)
 
 
-def test_a_promise_is_reached_where_it_holds_at_the_chosen_beta():
+def test_a_guarantee_is_reached_where_it_holds_at_the_chosen_beta():
     she = qr.Feature("she", lambda x: x == "c", boolean=True)
     curve = qr.tradeoff(qr.draw(BASE * qr.tilt(she, 2.0), BASE, 20_000, seed=0))
-    assert until("tvd <= 0.1") == Promised("tvd", 0.1)
+    assert until("tvd <= 0.1") == Guaranteed("tvd", 0.1)
     least = curve.at(tvd=0.1, confidence=0.95)
     assert until("tvd<=0.1").reached(least, curve)
     assert until("tvd<=0.1").reached(curve.at(log_beta=least.log_beta + 0.1), curve)
@@ -98,8 +97,8 @@ def test_a_promise_is_reached_where_it_holds_at_the_chosen_beta():
     # A higher confidence is reached later.
     sure = curve.at(log_beta=least.log_beta, confidence=0.999)
     assert not until("tvd<=0.1").reached(sure, curve)
-    assert "tvd <= 0.1 is promised (confidence 0.95)" in until("tvd<=0.1").describe(least)
-    # Where nothing can be promised, nothing is reached.
+    assert "tvd <= 0.1 is guaranteed (confidence 0.95)" in until("tvd<=0.1").describe(least)
+    # Where nothing can be guaranteed, nothing is reached.
     number = qr.Feature("number", lambda x: float(x == "c"))
     bare = qr.tradeoff(qr.draw(BASE * qr.tilt(number, 2.0), BASE, 20_000, seed=0))
     assert not until("tvd<=0.5").reached(bare.at(beta=100), bare)

@@ -114,6 +114,9 @@ def refuses_a_wrong_n(case):
     for wrong in (0, -1, 1.5, True, "a"):
         with pytest.raises(qr.InputError, match="n is"):
             case.make().sample(wrong, seed=1)
+        for name in ("max_proposals", "batch_size"):
+            with pytest.raises(qr.InputError, match=f"{name} is"):
+                case.make().sample(1, seed=1, **{name: wrong})
 
 
 def keeps_what_a_budget_allowed(case):
@@ -149,8 +152,8 @@ def tells_what_is_documented(case):
     assert samples.acceptance_rate == N / samples.proposals
     assert isinstance(samples.distance, str)
     assert samples.distance
-    assert isinstance(samples.doubts, tuple)
-    assert all(isinstance(doubt, str) for doubt in samples.doubts)
+    assert isinstance(samples.warnings, tuple)
+    assert all(isinstance(warning, str) for warning in samples.warnings)
     assert type(samples.distinct) is int
     assert 1 < samples.distinct <= N
     assert samples.log_p.dtype == np.float64
@@ -172,7 +175,7 @@ def replays_stored_draws(case):
     for name in ("log_p", "log_q"):
         np.testing.assert_array_equal(getattr(stored, name), getattr(live, name))
     assert stored.proposals == live.proposals
-    assert stored.doubts == live.doubts
+    assert stored.warnings == live.warnings
     for wrong in (0, -1, 1.5, True, "a"):
         with pytest.raises(qr.InputError, match="n is"):
             sampler.replay(draws, wrong)

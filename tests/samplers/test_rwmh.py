@@ -7,7 +7,7 @@ import pytest
 
 import quasir as qr
 from quasir.samplers import RWMH
-from quasir.samplers.edits import Edit, Limits, choose_edit
+from quasir.samplers.rwmh import Edit, Limits, choose_edit
 from tests.sequences import TableEditor, every_sequence, table_of, weights_of
 
 SEQUENCES = every_sequence(3, 0, 3)
@@ -110,14 +110,14 @@ def test_a_budget_keeps_what_was_found():
         impossible.sample(1, seed=0, max_proposals=50)
 
 
-def test_a_stuck_chain_is_doubted():
+def test_a_stuck_chain_is_warned():
     peak = {x: 1e-12 for x in SEQUENCES} | {(2, 2, 2): 1.0}
     chain = sampler(qr.Table(peak)).sample(1000, seed=0)
-    assert "stayed on one state" in chain.doubts[0]
-    assert sampler(PROPOSAL).sample(1000, seed=0).doubts == ()
+    assert "stayed on one state" in chain.warnings[0]
+    assert sampler(PROPOSAL).sample(1000, seed=0).warnings == ()
 
 
-def test_one_stuck_chain_beside_others_that_move_is_doubted():
+def test_one_stuck_chain_beside_others_that_move_is_warned():
     island = {x: 1e-12 if x.count(2) == 2 else 1.0 for x in SEQUENCES}
     starts = qr.Table({(2, 2, 2): 0.5, (0,): 0.5})
     chains = sampler(qr.Table(island), starts, chains=4).sample(4000, seed=0)
@@ -125,7 +125,7 @@ def test_one_stuck_chain_beside_others_that_move_is_doubted():
     still = [len(set(items)) == 1 for items in alone]
     assert any(still)
     assert not all(still)
-    assert "stayed on one state" in chains.doubts[0]
+    assert "stayed on one state" in chains.warnings[0]
 
 
 def test_edits():

@@ -206,7 +206,7 @@ def test_gibbs_with_the_wrong_ratio_fails(monkeypatch):
     def symmetric(log_p_from, log_p_to, forward, backward):
         return np.minimum(0.0, log_p_to - log_p_from)
 
-    monkeypatch.setattr("quasir.samplers.gibbs_with_gradients.log_metropolis", symmetric)
+    monkeypatch.setattr("quasir.samplers.local_chains.log_metropolis", symmetric)
     chain = GibbsWithGradients(MACHINE, burn_in=60, thin=20, chains=250).sample(5_000, seed=1)
     states = UniformStates(4, 2).support
     names = [tuple(x) for x in states.tolist()]

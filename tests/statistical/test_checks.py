@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.runs.sampling import checked, doubts_of, sample_run
+from quasir.runs.sampling import checked, sample_run, warnings_of
 
 TARGET = qr.Table(dict(zip("abcdef", [0.3, 0.25, 0.2, 0.1, 0.1, 0.05], strict=True)))
 PROPOSAL = qr.Table(dict(zip("abcdef", [0.05, 0.1, 0.1, 0.2, 0.25, 0.3], strict=True)))
@@ -43,11 +43,11 @@ def test_samples_of_another_beta_are_found_out():
     curve = qr.tradeoff(draws)
     right, wrong = curve.at(beta=4.0), curve.at(beta=0.5)
     sampled = sample_run(draws, wrong, 5000)
-    assert not doubts_of(sampled.checks)
+    assert not warnings_of(sampled.checks)
     (check,) = checked(sampled.samples, right, draws)
     assert abs(check.z) > 4
-    (doubt,) = doubts_of([check])
-    assert "standard errors apart" in doubt
+    (warning,) = warnings_of([check])
+    assert "standard errors apart" in warning
 
 
 def test_a_moment_that_cannot_vary():

@@ -1,18 +1,26 @@
-"""The promise over contexts is false in at most 5 % of runs; wrong ones are found out.
+"""The guarantee over contexts is false in at most 5 % of runs; wrong ones are found out.
 
 The draws choose the betas and the number of draws of each context, and every round is looked at.
 The number of false runs is tested against a binomial with a chance of 5 %, at a false-alarm rate of
-1e-6. benchmarks/contexts_promise.py is the same, larger.
+1e-6. benchmarks/contexts_guarantee.py is the same, larger.
 """
 
 import math
 
 import numpy as np
 import pytest
-from benchmarks.contexts_promise import looks, rare
+from benchmarks.contexts_guarantee import Space, looks, rare
 from scipy.stats import binom
 
-from quasir.estimation.shares import LEVELS, mean_promise, most_above
+from quasir.estimation.guarantee import Assumptions
+from quasir.estimation.mean_guarantee import (
+    LEVELS,
+    NO_EVIDENCE,
+    Evidence,
+    mean_guarantee,
+    most_above,
+    tvd_evidence,
+)
 
 RUNS, CONTEXTS, FIRST, ROUNDS = 30, 12, 300, 3
 MOST = int(binom.isf(1e-6, RUNS, 0.05))
@@ -29,9 +37,9 @@ def seen_ceiling(space, counts):
     return math.log(space.w[counts > 0].max())
 
 
-def test_the_promise_holds_where_the_estimate_does_not():
+def test_the_guarantee_holds_where_the_estimate_does_not():
     made = runs()
-    false = sum(any(look.promise < look.true for look in run) for run in made)
+    false = sum(any(look.guarantee < look.true for look in run) for run in made)
     assert false <= MOST
     # The betas follow the estimate, and so the mean of the estimates is no bound: the control.
     assert sum(any(look.estimate < look.true for look in run) for run in made) > MOST
@@ -41,10 +49,10 @@ def test_a_ceiling_that_was_only_seen_is_found_out():
     """The control: with the largest ratio seen as the ceiling, rare large ones are missed."""
     kinds = (rare(1e-3, 1000.0),)
     wrong = sum(
-        any(look.promise < look.true for look in run)
+        any(look.guarantee < look.true for look in run)
         for run in runs(ceiling=seen_ceiling, kinds=kinds)
     )
-    right = sum(any(look.promise < look.true for look in run) for run in runs(kinds=kinds))
+    right = sum(any(look.guarantee < look.true for look in run) for run in runs(kinds=kinds))
     assert right <= MOST < wrong
 
 
@@ -59,16 +67,52 @@ def test_how_many_can_be_above_is_a_quantile(contexts, wealth):
     assert most <= 1 or np.mean(lucky > most // 4) > 0.05
 
 
+def evidence(log_wealth, most=1.0):
+    return [Evidence(row, most) for row in log_wealth]
+
+
 def test_no_context_is_above_where_that_is_certain():
-    sure = mean_promise(np.full((5, len(LEVELS)), np.inf), 5)
-    assert sure.tvd == 0.0
-    wealth = np.full((5, len(LEVELS)), np.inf)
-    wealth[4] = -np.inf
-    unsure = mean_promise(wealth, 5)
-    assert unsure.tvd == pytest.approx(1 / 5)
-    assert mean_promise(np.full((5, len(LEVELS)), -np.inf), 5) is None
+    sure = evidence(np.full((5, len(LEVELS)), np.inf), 0.0)
+    assert mean_guarantee(sure, 5).tvd == 0.0
+    assert mean_guarantee([*sure[:4], NO_EVIDENCE], 5).tvd == pytest.approx(1 / 5)
+    assert mean_guarantee([NO_EVIDENCE] * 5, 5) is None
 
 
 def test_unserved_contexts_make_it_no_better():
-    wealth = np.tile(np.linspace(-1.0, 9.0, len(LEVELS)), (6, 1))
-    assert mean_promise(wealth, 6).tvd <= mean_promise(wealth, 60).tvd
+    wealth = evidence(np.tile(np.linspace(-1.0, 9.0, len(LEVELS)), (6, 1)))
+    assert mean_guarantee(wealth, 6).tvd <= mean_guarantee(wealth, 60).tvd
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_near_the_ceiling_the_mean_is_bounded_for_certain(seed):
+    """Above 0.992 M the first level is certain, which does not make TVD 0."""
+    rng = np.random.default_rng(seed)
+    spaces, found = [], []
+    for _ in range(rng.integers(1, 6)):
+        size = rng.integers(2, 30)
+        space = Space(rng.dirichlet(np.ones(size)), np.exp(rng.normal(0, 2, size)))
+        near = rng.choice([0.9925, 0.995, 1 - 1e-6, 1 - 1e-12, 1.0, 1.1])
+        log_beta = space.log_ceiling + math.log(near)
+        # Draws that never show the large ratios: what is certain must not depend on them.
+        counts = np.where(space.w < space.w.max(), rng.multinomial(2000, space.q), 0)
+        ground = Assumptions(log_ceiling=space.log_ceiling)
+        found.append(tvd_evidence(space.spread(counts), log_beta, ground))
+        spaces.append((space.tvd(math.exp(log_beta)), 1 - math.sqrt(min(near, 1.0))))
+    true, certain = np.mean(spaces, axis=0)
+    made = mean_guarantee(found, len(found) + 3).tvd
+    assert true - 1e-15 <= made <= certain + 1e-12
+    if certain > 0:
+        assert made > 0
+
+
+def test_the_mean_is_not_0_just_below_the_ceiling():
+    """The case that was found: mean TVD at most 0, where its estimate was 0.00043."""
+    space = Space(np.array([0.95, 0.05]), np.array([1.0, 10.0]))
+    beta = 0.993 * 10
+    counts = np.array([9_500, 500])
+    known = tvd_evidence(
+        space.spread(counts), math.log(beta), Assumptions(log_ceiling=math.log(10))
+    )
+    assert np.isposinf(known.log_wealth[0])  # the first level, 0.004, is certain
+    made = mean_guarantee([known] * 3, 3)
+    assert 0 < space.tvd(beta) <= made.tvd <= 0.004

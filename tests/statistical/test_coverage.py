@@ -95,12 +95,12 @@ def test_the_plain_interval_is_seen_to_cover_too_little():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_where_few_draws_lie_above_beta_the_doubts_say_so(seed):
+def test_where_few_draws_lie_above_beta_the_warnings_say_so(seed):
     """At an acceptance rate of 2 % about five draws lie above beta: cover, or say so."""
     q, weights = skewed(seed)
     certificates, truth = replicate(q, weights, [beta_at(q, weights, 0.02)])
     covered = [coverage(certificates, truth, 0, name) for name in NAMES]
-    warned = all(row[0].doubts for row in certificates)
+    warned = all(row[0].warnings for row in certificates)
     assert min(covered) >= 0.90 or warned, covered
 
 

@@ -1,4 +1,4 @@
-"""What decides on a draw is independent of what was drawn; with the keys of format 1 it is not."""
+"""What decides on a draw is independent of the draw; with keys without a purpose it is not."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from scipy import stats
 import quasir as qr
 from quasir.core.streams import DrawStreams
 from quasir.samplers.qrs import QRS
+from tests.shared_streams import SharedStreams
 from tests.statistical.goodness import FALSE_ALARM, fits
 
 FAIR = qr.Table({0: 0.5, 1: 0.5})
@@ -42,14 +43,14 @@ PLAIN = {
     "spawning": Spawning(),
 }
 SPAWN = ["mixture", "nested mixture", "spawning"]
-"""Those whose generator has children: the ones that the earlier keys are wrong for."""
+"""Those whose generator has children: the ones that keys without a purpose are wrong for."""
 
 
-def first_samples(proposal, version, seeds=3_000):
+def first_samples(proposal, keys, seeds=3_000):
     """Return the first sample of each seed: where a block's generator has just begun."""
     found = []
     for seed in range(seeds):
-        streams = DrawStreams(seed, version)
+        streams = keys(seed)
         items, log_q = proposal.sample(64, streams.propose(0))
         items = np.array([int(x) for x in items])
         log_p = np.asarray(P.log_prob(list(items)))
@@ -68,12 +69,12 @@ def test_the_first_sample_of_each_seed_follows_p_beta(name):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_the_earlier_keys_fail_where_a_proposal_spawns(name):
-    assert fits(first_samples(PLAIN[name], 1), [0, 1], P_BETA) == (name not in SPAWN)
-    assert fits(first_samples(PLAIN[name], 2), [0, 1], P_BETA)
+def test_keys_without_a_purpose_fail_where_a_proposal_spawns(name):
+    assert fits(first_samples(PLAIN[name], SharedStreams), [0, 1], P_BETA) == (name not in SPAWN)
+    assert fits(first_samples(PLAIN[name], DrawStreams), [0, 1], P_BETA)
 
 
-def related(proposal, version, code, blocks, places):
+def related(proposal, keys, code, blocks, places):
     """Tell whether a draw's own uniform says anything about its item, at these places of a block.
 
     -log u has mean 1 and variance 1, whatever the item is: so it must be for the draws that
@@ -81,7 +82,7 @@ def related(proposal, version, code, blocks, places):
     """
     marked, log_u, last = [], [], max(places) + 1
     for block in range(blocks):
-        streams = DrawStreams(7, version)
+        streams = keys(7)
         items, _ = proposal.sample(last, streams.propose(block))
         marked.append(code(items)[places])
         log_u.append(streams.log_u(block)[places])
@@ -100,16 +101,16 @@ def ones(items):
 @pytest.mark.parametrize("places", [[0], [1], range(1024)], ids=["first", "second", "whole block"])
 def test_a_draws_uniform_says_nothing_about_its_item(name, places):
     places = np.array(places)
-    assert not related(PLAIN[name], 2, ones, 2_000 if len(places) == 1 else 200, places)
+    assert not related(PLAIN[name], DrawStreams, ones, 2_000 if len(places) == 1 else 200, places)
 
 
 @pytest.mark.parametrize("name", SPAWN)
-def test_with_the_earlier_keys_it_does(name):
-    assert related(PLAIN[name], 1, ones, 2_000, np.array([0]))
+def test_with_keys_without_a_purpose_it_does(name):
+    assert related(PLAIN[name], SharedStreams, ones, 2_000, np.array([0]))
 
 
-def test_with_the_earlier_keys_it_does_all_over_a_block_that_one_child_draws():
-    assert related(Spawning(), 1, ones, 200, np.arange(1024))
+def test_with_keys_without_a_purpose_it_does_all_over_a_block_that_one_child_draws():
+    assert related(Spawning(), SharedStreams, ones, 200, np.arange(1024))
 
 
 @pytest.fixture(scope="module")
@@ -138,18 +139,18 @@ def test_language_models(models):
     single, mixture = models
     first, few = np.array([0]), np.arange(64)
     for model in (single, mixture):
-        assert not related(model, 2, begins_with_the_first_token, 600, first)
-        assert not related(model, 2, begins_with_the_first_token, 100, few)
-    assert related(mixture, 1, begins_with_the_first_token, 600, first)
+        assert not related(model, DrawStreams, begins_with_the_first_token, 600, first)
+        assert not related(model, DrawStreams, begins_with_the_first_token, 100, few)
+    assert related(mixture, SharedStreams, begins_with_the_first_token, 600, first)
 
 
 def test_the_first_sample_of_language_models(models):
     """Acceptance depends on the first word alone, so its law among first samples is known."""
 
-    def first_words(proposal, version):
+    def first_words(proposal, keys):
         found = []
         for seed in range(1_000):
-            streams = DrawStreams(seed, version)
+            streams = keys(seed)
             items, _ = proposal.sample(16, streams.propose(0))
             low = begins_with_the_first_token(items)
             accepted = np.where(low, np.log(0.2), 0.0) - streams.log_u(0)[:16] > 0
@@ -162,5 +163,5 @@ def test_the_first_sample_of_language_models(models):
         items, _ = model.sample(40_000, np.random.default_rng(0))
         low = float(begins_with_the_first_token(items).mean())
         law = np.array([1 - low, 0.2 * low])
-        assert fits(first_words(model, 2), [False, True], law)
-    assert not fits(first_words(mixture, 1), [False, True], law)
+        assert fits(first_words(model, DrawStreams), [False, True], law)
+    assert not fits(first_words(mixture, SharedStreams), [False, True], law)

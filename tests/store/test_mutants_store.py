@@ -12,8 +12,8 @@ from quasir.core.items import Text
 from quasir.core.streams import BLOCK
 from quasir.store.control import ask_to_stop, clear_stop, holder_ended, stop_asked
 from quasir.store.locations import location_of
-from quasir.store.rows import Rows
-from quasir.store.store import Store
+from quasir.store.manifest import seal_of
+from quasir.store.store import Rows, Store
 
 
 def rows_of(n, items=None, **columns):
@@ -75,19 +75,19 @@ def test_draws_before_the_first_gap_are_counted(tmp_path):
 
 def test_the_manifest_is_what_was_said(tmp_path):
     store = Store.create(
-        tmp_path / "run", seed=2**100, blocks_a_shard=3, doubts=("one", "two"), known={"a": 1}
+        tmp_path / "run", seed=2**100, blocks_a_shard=3, warnings=("one", "two"), known={"a": 1}
     )
     again = Store.open(tmp_path / "run")
     assert again.seed == 2**100
     assert again.shard_size == 3 * BLOCK
-    assert again.doubts == ("one", "two")
+    assert again.warnings == ("one", "two")
     assert again.manifest.known == {"a": 1}
     assert again.manifest == store.manifest
     plain = Store.create(tmp_path / "plain", seed=0)
     written = json.loads((tmp_path / "plain" / "manifest.json").read_text())
-    assert Store.open(tmp_path / "plain").doubts == plain.doubts == ()
+    assert Store.open(tmp_path / "plain").warnings == plain.warnings == ()
     assert plain.manifest.known is None
-    assert "doubts" not in written
+    assert "warnings" not in written
     assert "known" not in written
 
 
@@ -131,14 +131,15 @@ def test_a_run_is_asked_to_stop(tmp_path):
 
 
 def edited(tmp_path, shard=None, **values):
-    """Return the store after its manifest was edited; format 1 has no hash of its own."""
+    """Return the store after its manifest was edited, and its hash made anew."""
     if not (tmp_path / "run").exists():
         Store.create(tmp_path / "run", seed=1, blocks_a_shard=1).add(0, rows_of(5))
     path = tmp_path / "run" / "manifest.json"
-    content = json.loads(path.read_text()) | {"format": 1} | values
+    content = json.loads(path.read_text()) | values
     content.pop("sha256", None)
     for entry in content["shards"].values() if shard else ():
         entry |= shard
+    content["sha256"] = seal_of({k: v for k, v in content.items() if k != "sha256"})
     path.write_text(json.dumps(content))
     return Store.open(tmp_path / "run")
 
@@ -146,7 +147,7 @@ def edited(tmp_path, shard=None, **values):
 @pytest.mark.parametrize(
     ("name", "good", "wrong"),
     [
-        ("format", [1], [0, 3, 99, "1", None]),
+        ("format", [2], [0, 1, 3, 99, "2", None]),
         ("seed", [0, 2**128 - 1], [-1, 2**128, True, 0.5, "1", None]),
         ("block", [1024], [1023, 1025, 0, None]),
         ("blocks_a_shard", [1, 7], [0, -1, True, 1.0, "1", None]),
@@ -155,7 +156,7 @@ def edited(tmp_path, shard=None, **values):
         ("code", [{}, {"a": "b"}], [[], "a", None]),
         ("shards_at", ["memory://x"], [1, [], {}]),
         ("stopped", ["why"], [1, []]),
-        ("doubts", [[], ["a"]], ["a", [1], None]),
+        ("warnings", [[], ["a"]], ["a", [1], None]),
         ("known", [{}, {"a": 1}], [True, "1", [], 1.5]),
         ("workers", [1, 9], [0, -1, True, 1.5, "1"]),
         ("machines", [1], [0, -1, True, 1.5]),

@@ -1,6 +1,7 @@
 """Draws on disk: what is read is what was written, and damage is found."""
 
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -30,7 +31,7 @@ def same(one, other):
         np.testing.assert_array_equal(one.features[name], other.features[name])
         assert one.features[name].dtype == other.features[name].dtype
     assert one.seed == other.seed
-    assert one.doubts == other.doubts
+    assert one.warnings == other.warnings
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_texts_keep_their_token_ids(tmp_path):
 
 
 def test_items_that_cannot_be_kept(tmp_path):
-    draws = qr.Draws.from_arrays([0.0], [-1.0], items=[(1, 2)])
-    with pytest.raises(qr.InputError, match="tuple"):
+    draws = qr.Draws.from_arrays([0.0], [-1.0], items=[{1, 2}])
+    with pytest.raises(qr.InputError, match="an item is a set"):
         draws.save(tmp_path / "run")
 
 
@@ -202,17 +203,17 @@ def test_a_store_of_numbers_alone(tmp_path):
     np.testing.assert_array_equal(qr.Draws.load(store).items, draws.items)
 
 
-def test_doubts_are_kept(tmp_path):
+def test_warnings_are_kept(tmp_path):
     class Cut(qr.Table):
         truncates = True
 
     draws = qr.draw(LETTERS.log_score, Cut({"a": 1, "b": 1}), 2000, seed=0)
-    assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).doubts)
-    assert any("probability 0" in doubt for doubt in qr.tradeoff(draws).at(beta=1).doubts)
+    assert any("probability 0" in warning for warning in qr.tradeoff(draws).warnings)
+    assert any("probability 0" in warning for warning in qr.tradeoff(draws).at(beta=1).warnings)
     draws.save(tmp_path / "run")
-    assert qr.Draws.load(tmp_path / "run").doubts == draws.doubts
+    assert qr.Draws.load(tmp_path / "run").warnings == draws.warnings
     plain = qr.draw(LETTERS, FLAT, 2000, seed=0)
-    assert plain.doubts == ()
+    assert plain.warnings == ()
 
 
 def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypatch):
@@ -250,3 +251,39 @@ def test_a_lock_that_cannot_be_written(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text().startswith(f"{os.getpid()} on ")
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        np.arange(12, dtype=np.int8).reshape(3, 4),
+        np.random.default_rng(0).random((3, 2, 5)),
+        np.arange(6, dtype=np.float32).reshape(3, 2),
+        np.array([[True, False]] * 3),
+        np.zeros((3, 0)),
+        [np.arange(2), np.zeros((2, 2)), np.zeros((0, 3), np.int16)],
+        [(1, 2), ("a", (None, [1.5])), {"b": (1,)}],
+    ],
+    ids=lambda items: str(getattr(items, "shape", "of several kinds")),
+)
+def test_items_that_are_arrays_and_tuples_come_back(items, tmp_path):
+    """Rows of an array could not be saved: "an item is a ndarray"."""
+    draws = qr.Draws.from_arrays(np.zeros(3), np.full(3, -1.0), items=items)
+    draws.save(tmp_path / "run")
+    loaded = qr.Draws.load(tmp_path / "run")
+    for was, item in zip(items, loaded, strict=True):
+        assert type(item) is type(was)
+        np.testing.assert_equal(item, was)
+        if isinstance(was, np.ndarray):
+            assert (item.dtype, item.shape) == (was.dtype, was.shape)
+    if isinstance(items, np.ndarray) and items.size:
+        assert loaded.items.shape == items.shape
+
+
+@pytest.mark.parametrize(
+    "item", [1j, {1: 2}, {"__quasir__": "tuple"}, np.array(["a"]), math.nan, 1 + 0j], ids=str
+)
+def test_items_that_would_come_back_as_others_are_refused(item, tmp_path):
+    draws = qr.Draws.from_arrays(np.zeros(2), np.full(2, -1.0), items=[item, item])
+    with pytest.raises(qr.InputError, match="which a store cannot keep"):
+        draws.save(tmp_path / "run")

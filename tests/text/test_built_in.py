@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.samplers.edits import MASK
+from quasir.samplers.rwmh import MASK
 
 TUNED = {"scientists": "science", "sports": "sports", "female": "female"}
 
@@ -24,7 +24,7 @@ def test_it_is_at_most_8_mb_and_safetensors_alone():
     assert {file.suffix for file in folder.iterdir()} <= {".safetensors", ".json", ".md"}
 
 
-def test_a_wish_on_the_built_in_model():
+def test_a_constraint_on_the_built_in_model():
     base = qr.text.CausalLM("quasir/biographies", max_tokens=20, device="cpu")
     target = (base * qr.features.words(["American"])).watch(qr.features.female)
     draws = qr.draw(target, base, 256, seed=0)
@@ -33,12 +33,15 @@ def test_a_wish_on_the_built_in_model():
     assert 0.05 < cert.acceptance_rate.value < 0.6
 
 
-@pytest.mark.parametrize("wish", TUNED)
-def test_the_tuned_proposals_meet_their_wish_more_often(wish):
-    feature = qr.features.NAMED[TUNED[wish]]
+@pytest.mark.parametrize("constraint", TUNED)
+def test_the_tuned_proposals_meet_their_constraint_more_often(constraint):
+    feature = qr.features.NAMED[TUNED[constraint]]
     base = qr.text.CausalLM("quasir/biographies", max_tokens=40, device="cpu")
     tuned = qr.text.CausalLM(
-        "quasir/biographies", max_tokens=40, adapter=f"quasir/biographies-{wish}", device="cpu"
+        "quasir/biographies",
+        max_tokens=40,
+        adapter=f"quasir/biographies-{constraint}",
+        device="cpu",
     )
     drawn = [lm.sample(512, np.random.default_rng(0)).items for lm in (base, tuned)]
     before, after = (float(feature(items).mean()) for items in drawn)
@@ -46,7 +49,7 @@ def test_the_tuned_proposals_meet_their_wish_more_often(wish):
 
 
 def test_the_tuned_proposals_are_at_most_10_mb_with_a_card():
-    folders = [qr.text.loading.BUILT_IN[f"quasir/biographies-{wish}"] for wish in TUNED]
+    folders = [qr.text.loading.BUILT_IN[f"quasir/biographies-{constraint}"] for constraint in TUNED]
     assert sum(file.stat().st_size for path in folders for file in path.iterdir()) <= 10e6
     assert all("AR at TVD 0.1" in (path / "README.md").read_text() for path in folders)
 

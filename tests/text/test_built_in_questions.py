@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import quasir as qr  # noqa: E402
+from quasir.guides.vocabulary import same_tokenizer  # noqa: E402
 
 LIMITS = {"general": 8e6, "questions": 6e6, "paraphraser": 6e6, "sentences": 6e6}
 FIRST = "How can I be a good geologist?"
@@ -67,7 +68,7 @@ def test_the_paraphraser_reads_its_source_and_shares_the_tokens_of_the_questions
     given = [float(proposal.log_prob([SAME])[0]) for proposal in proposals]
     assert given[0] > max(given[1:]) + 3
     base = qr.text.CausalLM("quasir/questions", max_tokens=24, device="cpu")
-    assert qr.text.tokenizers.same_tokenizer(proposals[0].tokenizer, base.tokenizer)
+    assert same_tokenizer(proposals[0].tokenizer, base.tokenizer)
 
 
 def test_the_embedding_finds_the_same_meaning():

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.text import causal
 from tests.statistical.goodness import fits
 from tests.text.tiny import by_hand, every_text, gpt2, law, llama, tokenizer
 
@@ -96,11 +95,10 @@ def test_what_cannot_come_out_has_probability_0():
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_the_batch_size_changes_no_draw_and_no_score(kind, rows, monkeypatch):
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
     """Law 5; and masked or padded positions never change a score."""
-    lm = make(kind)
-    monkeypatch.setattr(causal, "ROWS", rows)
-    other = make(kind)
+    lm, other = make(kind), make(kind)
+    other._rows = rows
     a, b = (m.sample(300, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_array_equal(a.items.offsets, b.items.offsets)
@@ -114,10 +112,10 @@ def test_draws_are_prefix_stable():
     np.testing.assert_array_equal(long.items.take(np.arange(20)).ids, short.items.ids)
 
 
-def test_rows_that_end_leave_room_for_others(monkeypatch):
+def test_rows_that_end_leave_room_for_others():
     """Texts that end at once must not hold the batch: few steps for many short draws."""
-    monkeypatch.setattr(causal, "ROWS", 8)
     lm, steps = make(limit=4), []
+    lm._rows = 8
     inner = lm.model.base_model.forward
 
     def counting(*args, **kwargs):

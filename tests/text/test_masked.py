@@ -6,7 +6,7 @@ import torch
 
 import quasir as qr
 from quasir.samplers import RWMH
-from quasir.samplers.edits import MASK
+from quasir.samplers.rwmh import MASK
 from tests.sequences import matrix_of
 from tests.statistical.goodness import fits
 from tests.text.tiny import every_text, gpt2, masked, masked_tokenizer, tokenizer

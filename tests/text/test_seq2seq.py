@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.text import seq2seq
 from tests.statistical.goodness import fits
 from tests.text.tiny import every_text, marian, t5, tokenizer
 
@@ -49,10 +48,9 @@ def test_law_3(kind, settings):
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rows", [1, 7])
-def test_the_batch_size_changes_no_draw_and_no_score(kind, rows, monkeypatch):
-    lm = make(kind)
-    monkeypatch.setattr(seq2seq, "ROWS", rows)
-    other = make(kind)
+def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
+    lm, other = make(kind), make(kind)
+    other._rows = rows
     a, b = (m.sample(200, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.core.requests import Request
-from quasir.text.prompts import Prompts, decode
-from quasir.text.together import decode_together
+from quasir.core.types import Request
+from quasir.text.causal_decoding import decode, decode_together
+from quasir.text.prompts import Prompts
 from tests.statistical.goodness import fits
 from tests.text import tiny
 
@@ -80,7 +80,7 @@ def test_a_mask_that_shows_the_padding_fails():
 def test_prompts_in_several_groups(monkeypatch):
     lms = models(tiny.gpt2)
     one = drawn(lms)
-    monkeypatch.setattr("quasir.text.together.PROMPT_TOKENS", 6)
+    monkeypatch.setattr("quasir.text.causal_decoding.PROMPT_TOKENS", 6)
     for a, b in zip(one, drawn(lms), strict=True):
         assert [x.token_ids for x in a.items] == [x.token_ids for x in b.items]
 

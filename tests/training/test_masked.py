@@ -19,7 +19,7 @@ from from_causal import build_masked  # noqa: E402
 from transformers import GPT2LMHeadModel  # noqa: E402
 
 import quasir as qr  # noqa: E402
-from quasir.samplers.edits import MASK  # noqa: E402
+from quasir.samplers.rwmh import MASK  # noqa: E402
 from tests.text.tiny import gpt2  # noqa: E402
 
 OPTIONS = masked.Options(

@@ -5,7 +5,7 @@ import torch
 
 import quasir as qr
 from quasir.tuning.policy import Policy
-from quasir.tuning.pool import Pool
+from quasir.tuning.rounds import Pool
 from tests.text.tiny import every_text, gpt2, tokenizer
 
 QUIET = {"progress": False}
@@ -46,7 +46,7 @@ def exact_kl(p, lm, texts):
     return float(p[inside] @ (np.log(p[inside]) - lm.log_prob(texts)[inside]))
 
 
-def log_law(policy, texts):
+def log_unnormalised(policy, texts):
     """Return log pi of every text, as a tensor with a gradient."""
     return policy.log_probs(texts)
 
@@ -110,7 +110,7 @@ __all__ = [
     "every_text",
     "exact_kl",
     "flat_gradient",
-    "log_law",
+    "log_unnormalised",
     "model",
     "moved",
     "noise",

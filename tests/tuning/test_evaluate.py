@@ -7,7 +7,7 @@ import quasir as qr
 from quasir.draws.draws import Draws
 from quasir.text.texts import Texts
 from quasir.tuning.evaluation import better_by, evaluate
-from quasir.tuning.pool import Pool, thinned
+from quasir.tuning.rounds import Pool, thin
 from tests.tuning.exact import every_text, model, noise, normalised, pool_of, starts_with
 
 
@@ -68,7 +68,7 @@ def drawn_pool(rng, base, texts, log_p, laws, sizes):
             items=texts.take(chosen),
             features=column,
         )
-        kept, stands_for = thinned(draws, rng)
+        kept, stands_for = thin(draws, rng)
         at = kept.features["index"].astype(int)
         others = {
             j: (lambda items, j=j, at=at: np.log(laws[j][at])) for j in range(len(laws)) if j != k

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.tuning.losses import LOSSES, Loss, loss_named
-from quasir.tuning.minibatches import Minibatches
+from quasir.tuning.losses import LOSSES, Loss, Minibatches, loss_named
 from tests.tuning.exact import (
     Policy,
     divergence,

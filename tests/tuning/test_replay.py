@@ -7,7 +7,7 @@ import quasir as qr
 from quasir.draws.draws import Draws
 from quasir.tuning.evaluation import evaluate
 from quasir.tuning.loop import Loop
-from quasir.tuning.pool import Pool, thinned
+from quasir.tuning.rounds import Pool, thin
 from tests.tuning.exact import QUIET, every_text, model, noise, normalised, starts_with
 
 
@@ -102,7 +102,7 @@ def test_thinning_keeps_sums():
     whole = draws.features["x"].sum()
     sums = []
     for _ in range(200):
-        kept, stands_for = thinned(draws, rng)
+        kept, stands_for = thin(draws, rng)
         assert (kept.log_p > -np.inf).sum() == (log_p > -np.inf).sum()
         assert stands_for.sum() == pytest.approx(n)
         sums.append(float(stands_for @ kept.features["x"]))

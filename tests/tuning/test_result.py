@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.tuning.log import line_of
+from quasir.tuning.evaluation import format_row
 from tests.tuning.exact import QUIET, every_text, model, noise, starts_with
 from tests.waiting import wait_until
 
@@ -119,7 +119,7 @@ def test_a_line_without_numbers():
     unknown = {"value": None, "se": None, "low": None, "high": None}
     row = {"step": 1, "round": 1, "kl": unknown, "tvd": unknown, "moments": {"x": unknown}}
     row |= {"log_z": {"value": 0.0}, "ess": 3.0, "samples_per_second": 1.0, "best": False}
-    assert "KL unknown" in line_of(row)
+    assert "KL unknown" in format_row(row)
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):

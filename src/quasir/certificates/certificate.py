@@ -5,17 +5,41 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from quasir.core.arguments import exp_or_inf, number, show
-from quasir.core.formatting import level_text, tail_text, wrapped
+from quasir.core.arguments import exp_or_inf, number
+from quasir.core.formatting import level_text, short_repr, tail_text, wrapped
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.promise import Promise
+from quasir.estimation.guarantee import Guarantee
 from quasir.estimation.quantities import QUANTITIES, Key, Moment, title_of
 
-__all__ = ["Certificate"]
+__all__ = ["NOT_IID", "Certificate", "Choice"]
+
+NOT_IID = (
+    "Samples that come from the draws that chose beta are not exactly i.i.d. from p_beta: if the "
+    "draws lack a rare item with a large ratio, the choice does not allow for it, and the samples "
+    "lack it too. New draws at this beta (another seed, --beta) are i.i.d. from p_beta."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The request by which the draws chose a beta, and whether a guarantee covers the choice."""
+
+    name: str
+    wanted: float
+    guaranteed: bool
+
+    def covers(self, quantity: str) -> bool:
+        """Return whether the guarantee about a quantity holds for the chosen beta."""
+        return self.guaranteed and quantity == self.name
+
+    @property
+    def note(self) -> str:
+        """What the choice means for samples from the same draws."""
+        return f"The draws chose this beta, by {self.name} = {self.wanted:g}. {NOT_IID}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +64,16 @@ class Certificate:
         Kish's effective sample size of the ratios: how many draws from p these are worth.
     pareto_k : float
         Shape of the ratios' tail; above 0.7 no estimate should be trusted.
-    doubts : tuple of str
+    warnings : tuple of str
         What is wrong with these estimates, in words. Empty is good.
-    promise : Promise or None
-        What holds with a stated confidence at any number of draws (docs/promises.md); None for q
+    guarantee : Guarantee or None
+        What holds with a stated confidence at any number of draws (docs/guarantees.md); None for q
         and q_proj.
     cost : tuple (str, Estimate) or None
-        Where beta was chosen by an estimate: the wish, such as ``tvd = 0.1``, and the acceptance
+        Where beta was chosen by an estimate: the request, such as ``tvd = 0.1``, and the acceptance
         rate at the beta that truly meets it.
+    choice : Choice or None
+        Where the draws chose beta: by which request. Their samples are then not exactly i.i.d.
 
     Notes
     -----
@@ -61,7 +87,7 @@ class Certificate:
     >>> from scipy import stats
     >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
     >>> cert = qr.tradeoff(qr.draw(p, q, 100_000, seed=0)).at(beta=2.0)
-    >>> bool(cert.acceptance_rate.low < 0.498182 < cert.acceptance_rate.high), cert.doubts
+    >>> bool(cert.acceptance_rate.low < 0.498182 < cert.acceptance_rate.high), cert.warnings
     (True, ())
     """
 
@@ -71,19 +97,22 @@ class Certificate:
     estimates: Mapping[Key, Estimate]
     ess: float
     pareto_k: float
-    doubts: tuple[str, ...] = ()
-    promise: Promise | None = None
+    warnings: tuple[str, ...] = ()
+    guarantee: Guarantee | None = None
     cost: tuple[str, Estimate] | None = None
+    choice: Choice | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.estimates, Mapping):
             raise InputError(
                 "a certificate is made by curve.at(...): it needs a name and a mapping of "
-                f"estimates, not {show(self.name)} and {show(self.estimates)}."
+                f"estimates, not {short_repr(self.name)} and {short_repr(self.estimates)}."
             )
         for key, part in self.estimates.items():
             if not isinstance(part, Estimate) or (key not in QUANTITIES and type(key) is str):
-                raise InputError(f"{show(key)}: {show(part)} is not an estimate of a quantity.")
+                raise InputError(
+                    f"{short_repr(key)}: {short_repr(part)} is not an estimate of a quantity."
+                )
         for name in ("log_beta", "ess", "pareto_k", "n"):
             number(name, getattr(self, name), nan=True)
 
@@ -120,12 +149,14 @@ class Certificate:
         by_name = {str(key): part for key, part in self.estimates.items()}
         known = {**self.moments, **by_name}
         if not isinstance(name, str) or name not in known:
-            raise InputError(f"there is no estimate {show(name)}: there are {', '.join(by_name)}.")
+            raise InputError(
+                f"there is no estimate {short_repr(name)}: there are {', '.join(by_name)}."
+            )
         return known[name]
 
-    def with_doubts(self, *doubts: str) -> Certificate:
-        """Return the same certificate with more doubts."""
-        return replace(self, doubts=(*self.doubts, *doubts))
+    def with_warnings(self, *warnings: str) -> Certificate:
+        """Return the same certificate with more warnings."""
+        return replace(self, warnings=(*self.warnings, *warnings))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""
@@ -142,9 +173,12 @@ class Certificate:
             "moments": {name: part.to_dict() for name, part in self.moments.items()},
             "ess": _finite(self.ess),
             "pareto_k": _finite(self.pareto_k),
-            "promise": None if self.promise is None else self.promise.to_dict(),
+            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
             "cost": None if self.cost is None else {self.cost[0]: self.cost[1].to_dict()},
-            "doubts": list(self.doubts),
+            "choice": None
+            if self.choice is None
+            else {**asdict(self.choice), "note": self.choice.note},
+            "warnings": list(self.warnings),
         }
 
     def rows(self) -> list[tuple[Key, Estimate]]:
@@ -156,15 +190,15 @@ class Certificate:
         ]
 
     def _lines(self) -> list[tuple[str, str]]:
-        """Return the titles and the texts of the rows, with the promise and the cost."""
+        """Return the titles and the texts of the rows, with the guarantee and the cost."""
         lines = [(title_of(key), str(part)) for key, part in self.rows()]
         if self.cost is not None:
-            wish, rate = self.cost
+            request, rate = self.cost
             lines.insert(
-                1, (f"  where {wish}", f"{rate.value:.4g} [{rate.low:.4g}, {rate.high:.4g}]")
+                1, (f"  where {request}", f"{rate.value:.4g} [{rate.low:.4g}, {rate.high:.4g}]")
             )
-        if self.promise is not None:
-            lines.append((f"promised, {self.promise.confidence:.4g}", str(self.promise)))
+        if self.guarantee is not None:
+            lines.append((f"guaranteed, {self.guarantee.confidence:.4g}", str(self.guarantee)))
         return lines
 
     def _title(self) -> str:
@@ -176,15 +210,19 @@ class Certificate:
         level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
         known = [(n, self.estimates[n]) for n in ("acceptance_rate", "tvd") if n in self.estimates]
         parts = [f"{QUANTITIES[name].column} {part.value:.4g}" for name, part in known]
-        parts += [f"{len(self.doubts)} doubt{'s' * (len(self.doubts) > 1)}"] * bool(self.doubts)
+        parts += [f"{len(self.warnings)} warning{'s' * (len(self.warnings) > 1)}"] * bool(
+            self.warnings
+        )
         return f"<Certificate of {self.name}{level}: {', '.join(parts)}>"
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {title:<19} {part}" for title, part in self._lines())]
-        if self.promise is not None:
-            lines += wrapped(self.promise.basis, "    ", "    ")
-        for doubt in self.doubts:
-            lines += wrapped(f"! {doubt}", "  ", "    ")
+        if self.guarantee is not None:
+            lines += wrapped(self.guarantee.basis, "    ", "    ")
+        if self.choice is not None:
+            lines += wrapped(self.choice.note, "  ", "    ")
+        for warning in self.warnings:
+            lines += wrapped(f"! {warning}", "  ", "    ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -192,9 +230,12 @@ class Certificate:
             f"<tr><td>{html.escape(title)}</td><td>{html.escape(part)}</td></tr>"
             for title, part in self._lines()
         )
-        doubts = "".join(f"<li>{html.escape(doubt)}</li>" for doubt in self.doubts)
+        warnings = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
         caption = f"<caption>{html.escape(self._title())}</caption>"
-        return f"<table>{caption}{rows}</table>" + (f"<ul>{doubts}</ul>" if doubts else "")
+        note = "" if self.choice is None else f"<p>{html.escape(self.choice.note)}</p>"
+        return f"<table>{caption}{rows}</table>{note}" + (
+            f"<ul>{warnings}</ul>" if warnings else ""
+        )
 
 
 def _exp(log: Estimate) -> Estimate:

@@ -1,129 +1,237 @@
-"""The choice of beta by a wish: by an estimate, or by a promise that holds for the choice."""
+"""The choice of beta by a request: by an estimate, or by a guarantee that holds for the choice.
+
+`choose_level` is the one place that chooses. The search is exact on sorted ratios, and at the edges
+of bins on binned ones. `find_cost` and `draws_for` say what a request costs, and how many draws its
+guarantee needs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from quasir.certificates.certificate import Certificate
-from quasir.certificates.cost import cost_of
-from quasir.certificates.evaluator import Evaluator
-from quasir.certificates.limits import projection_of
-from quasir.certificates.search import (
-    ENOUGH_ABOVE,
-    largest_accepting,
-    smallest_meeting,
-    what_it_takes,
-)
-from quasir.core.formatting import level_text
+from quasir.certificates.certificate import Certificate, Choice
+from quasir.certificates.evaluator import FAR_BELOW, Evaluator
+from quasir.core.arguments import as_log_beta
+from quasir.core.formatting import level_text, rounded_up
+from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
+from quasir.estimation.binned_ratios import Ratios
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.promise import BOUNDS, promised_level
+from quasir.estimation.formulas import ceiling_bound
+from quasir.estimation.guarantee import guaranteed_level
+from quasir.estimation.quantities import GUARANTEED, QUANTITIES
+from quasir.estimation.tail import Tail
 
-__all__ = ["certificate_at", "chosen_by_estimate", "chosen_by_promise"]
+ENOUGH_ABOVE = 10
+"""A level is within reach of the draws if at least this many ratios are at or above it."""
+AT_ONCE = 32  # levels between two ratios that are tried at once
+COST_LEVELS, COST_ROUNDS = 16, 4
+"""Levels between two ends, and how often the search for a cost is repeated closer to it."""
+PAST = 12.0  # nats past the largest ratio that are searched for a cost, if no ceiling is known
+MOST_DRAWS = 1e15  # more draws than this are not worth naming
+FIXED_IN_ADVANCE = "The draws chose this beta, but this bound assumes that it was fixed in advance."
+ADVICE = "Use a proposal closer to the target, or relax the request."
 
-FAR_BELOW = 50.0
-"""Nats below the smallest ratio, where p_beta no longer changes."""
-FIXED_BEFOREHAND = (
-    "The draws chose this beta, and this promise is for a beta that was fixed beforehand: give a "
-    "confidence with the wish, and the choice itself is promised."
-)
-ADVICE = "Use a proposal closer to the target, or relax the wish."
+
+def choose(
+    evaluator: Evaluator, name: str, wanted: float, confidence: float | None = None
+) -> Certificate:
+    """Return the certificate at the beta that meets a request at the lowest cost.
+
+    With a confidence, a distance is guaranteed at the beta chosen; without, its estimate decides.
+    """
+    sure = 0.95 if confidence is None else confidence
+    guaranteed = confidence is not None and name != "acceptance_rate"
+    if guaranteed and name not in GUARANTEED:
+        raise InputError(
+            f"{name} cannot be guaranteed: with confidence, give one of {', '.join(GUARANTEED)}."
+        )
+    level = choose_level(evaluator, name, wanted, confidence)
+    if level is None:
+        raise (
+            _not_guaranteed(evaluator, name, wanted, sure)
+            if guaranteed
+            else _unreachable(evaluator, name, wanted)
+        )
+    if level == _exact_level(evaluator) and wanted == 0 and not guaranteed:
+        return certificate_at(evaluator, level, sure)  # the ceiling, which no draw chose
+    return certificate_at(evaluator, level, sure, Choice(name, wanted, guaranteed))
+
+
+def choose_level(
+    evaluator: Evaluator, name: str, wanted: float, confidence: float | None = None
+) -> float | None:
+    """Return the log beta that a request chooses, or None if it cannot be met."""
+    ratios = evaluator.ratios
+    if name not in QUANTITIES:
+        return as_log_beta(**{name: wanted})
+    if name == "acceptance_rate":
+        return largest_accepting(ratios, wanted)
+    if confidence is not None:
+        binned, assumptions = evaluator.source.binned, evaluator.assumptions(confidence)
+        found = guaranteed_level(binned, name, wanted, assumptions, confidence=confidence)
+        return None if found is None else max(found, ratios.level(0) - FAR_BELOW)
+    if wanted == 0 and evaluator.tail.log_ceiling < math.inf:
+        return _exact_level(evaluator)
+    return smallest_meeting(ratios, lambda b: evaluator.values(name, b), wanted)
+
+
+def _exact_level(evaluator: Evaluator) -> float:
+    """Return the lowest level that no ratio exceeds; infinite if no ceiling is known."""
+    return float(evaluator.ratios.snap(np.array([evaluator.tail.log_ceiling]), np.ceil)[0])
+
+
+def largest_accepting(ratios: Ratios, rate: float) -> float | None:
+    """Return the largest log beta with an acceptance rate of at least `rate`, or None.
+
+    AR = (sum over L of w/beta + |H|)/N (Eq. 2, `eq:ar`) falls with beta. Between two neighbouring
+    ratios only beta varies, so there the solution is beta = sum over L of w/(N rate - |H|).
+    """
+    n, size = ratios.n, ratios.n_possible
+    if size == 0 or size < rate * n * (1 - 1e-12):
+        return None
+
+    def accepts(i: int) -> bool:
+        level = ratios.level(i)
+        s = ratios.at(np.array([level]))
+        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - level))
+        return low + float(s.n_high[0]) >= rate * n
+
+    first, last = -1, ratios.n_levels  # accepts(first), not accepts(last)
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if accepts(middle) else (first, middle)
+    if first < 0:
+        lowest = ratios.level(0)
+        whole = ratios.exact_between or ratios.at(np.array([lowest])).n_high[0] == size
+        return lowest if whole else None
+    level = ratios.level(first)
+    s = ratios.at(np.array([level]))
+    room = rate * n - float(s.n_high[0])
+    past_all = last == ratios.n_levels
+    if room <= 0 or not (ratios.exact_between or past_all):
+        return level
+    solved = float(s.log_unit[0] + np.log(s.low[0, 0]) - np.log(room))
+    found = min(max(solved, level), np.inf if past_all else ratios.level(last))
+    return float(ratios.snap(np.array([found]), np.floor)[0])
+
+
+def smallest_meeting(
+    ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
+) -> float | None:
+    """Return the smallest log beta at which an estimate is at most `wanted`, or None.
+
+    The estimate must fall with beta. None means that no beta up to the `ENOUGH_ABOVE`-th largest
+    ratio is enough.
+    """
+
+    def meets(log_beta: float) -> bool:
+        return bool(estimated(np.array([log_beta]))[0] <= wanted)
+
+    first, last = -1, ratios.reach(ENOUGH_ABOVE)
+    if last < 0 or not meets(ratios.level(last)):
+        return None
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if meets(ratios.level(middle)) else (middle, last)
+    high = ratios.level(last)
+    if first < 0 or not ratios.exact_between:
+        return high
+    low = ratios.level(first)
+    while True:
+        # Many levels at once cost little more than one.
+        between = np.linspace(low, high, AT_ONCE + 2)[1:-1]
+        between = between[(between > low) & (between < high)]
+        if not len(between):
+            return high
+        met = np.append(np.flatnonzero(estimated(between) <= wanted), len(between))[0]
+        if met > 0:
+            low = float(between[met - 1])
+        if met < len(between):
+            high = float(between[met])
 
 
 def certificate_at(
-    evaluator: Evaluator, log_beta: float, confidence: float = 0.95, *, chosen: bool = False
+    evaluator: Evaluator,
+    log_beta: float,
+    confidence: float = 0.95,
+    choice: Choice | None = None,
 ) -> Certificate:
-    """Return the certificate at the level nearest to log_beta.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-    log_beta : float
-    confidence : float
-        That of its promise.
-    chosen : bool
-        Whether an estimate on these draws chose the level.
-    """
-    level = evaluator.ratios.snap(np.array([log_beta]))
-    promise = evaluator.promises(level, confidence)[0]
-    return evaluator.certificate(evaluator.points(level), promise=promise, chosen=chosen)
-
-
-def chosen_by_promise(
-    evaluator: Evaluator, name: str, wanted: float, confidence: float
-) -> Certificate:
-    """Return the certificate at the least beta at which the wish is promised.
-
-    Raises
-    ------
-    UnreachableError
-        If it is promised at no beta.
-    """
-    if name not in BOUNDS:
-        raise InputError(
-            f"{name} cannot be promised: with confidence, ask for {' or '.join(BOUNDS)}."
+    """Return the certificate at the level nearest to log_beta."""
+    # If a level is guaranteed, so are larger ones.
+    to = np.ceil if choice is not None and choice.guaranteed else np.rint
+    level = evaluator.ratios.snap(np.array([log_beta]), to)
+    guarantee = evaluator.guarantees(level, confidence)[0]
+    points = evaluator.points(level)
+    if choice is None:
+        return evaluator.certificate(points, guarantee=guarantee)
+    name, wanted = choice.name, choice.wanted
+    if choice.guaranteed:
+        # The proof is for `wanted`, not for a smaller bound that these draws have at the level.
+        sure = ceiling_bound(name, evaluator.assumptions(confidence).log_ceiling - level)
+        bound: dict[str, Any] = {name: min(wanted, float(sure[0]))}
+        guarantee = replace(
+            guarantee,
+            **bound,
+            basis=f"{guarantee.basis} The choice of beta is covered for {name}; every other bound "
+            "here is for a beta that was fixed in advance.",
         )
-    ground = evaluator.ground(confidence)
-    found = promised_level(evaluator.spread, name, wanted, ground, confidence=confidence)
-    if found is not None:
-        found = max(found, evaluator.ratios.level(0) - FAR_BELOW)
-        level = float(evaluator.ratios.snap(np.array([found]), np.ceil)[0])
-        return certificate_at(evaluator, level, confidence)
+        return replace(evaluator.certificate(points, guarantee=guarantee), choice=choice)
+    cover = "" if name in GUARANTEED else f" with {' or '.join(GUARANTEED)}"
+    said = f"{FIXED_IN_ADVANCE} Pass `confidence`{cover} to cover the choice."
+    guarantee = replace(guarantee, basis=f"{guarantee.basis} {said}")
+    by_distance = name != "acceptance_rate"
+    made = evaluator.certificate(points, guarantee=guarantee, chosen=by_distance)
+    if not by_distance:
+        return replace(made, choice=choice)
+    cost = find_cost(evaluator, name, wanted, made.acceptance_rate.value)
+    return replace(made, choice=choice, cost=(f"{name} = {wanted:g}", cost))
+
+
+def certified_again(evaluator: Evaluator, certificate: Certificate) -> Certificate:
+    """Return the certificate at the same beta from more draws: same confidence, same choice."""
+    assert certificate.guarantee is not None
+    confidence = certificate.guarantee.confidence
+    return certificate_at(evaluator, certificate.log_beta, confidence, certificate.choice)
+
+
+def _not_guaranteed(
+    evaluator: Evaluator, name: str, wanted: float, confidence: float
+) -> UnreachableError:
+    assumptions = evaluator.assumptions(confidence)
     top = certificate_at(evaluator, evaluator.ratios.log_max, confidence)
-    best = None if top.promise is None else getattr(top.promise, name)
+    best = None if top.guarantee is None else getattr(top.guarantee, name)
     if best is None:
-        why = "KL needs a ceiling of the ratios." if ground.solid else ground.basis
+        why = "KL needs a ceiling of the ratios." if assumptions.solid else assumptions.basis
         said = f"{why} Without a confidence, the estimate decides"
     else:
         said = (
-            f"the best is {best:.3g}, at beta = {level_text(top.log_beta)} and acceptance rate "
-            f"{top.acceptance_rate.value:.3g}. {ground.basis} Draw more"
+            f"the best is {rounded_up(best):.3g}, at beta = {level_text(top.log_beta)} and "
+            f"acceptance rate {top.acceptance_rate.value:.3g}. {assumptions.basis} Draw more"
         )
-    raise UnreachableError(
-        f"{name} = {wanted:g} cannot be promised at confidence {confidence:g}: {said}.", top
+    return UnreachableError(
+        f"{name} = {wanted:g} cannot be guaranteed at confidence {confidence:g}: {said}.", top
     )
-
-
-def chosen_by_estimate(
-    evaluator: Evaluator, name: str, wanted: float, confidence: float
-) -> Certificate:
-    """Return the certificate at the beta whose estimate meets the wish at the lowest cost.
-
-    Raises
-    ------
-    UnreachableError
-        If no beta within reach of the draws meets it.
-    """
-    ratios = evaluator.ratios
-    if name == "acceptance_rate":
-        found = largest_accepting(ratios, wanted)
-    elif wanted == 0 and evaluator.tail.log_ceiling < math.inf:
-        return certificate_at(evaluator, _ceiling(evaluator), confidence)
-    else:
-        found = smallest_meeting(ratios, lambda b: evaluator.values(name, b), wanted)
-    if found is None:
-        raise _unreachable(evaluator, name, wanted)
-    made = certificate_at(evaluator, found, confidence, chosen=name != "acceptance_rate")
-    assert made.promise is not None
-    noted = replace(made.promise, basis=f"{made.promise.basis} {FIXED_BEFOREHAND}")
-    if name == "acceptance_rate":
-        return replace(made, promise=noted)
-    cost = cost_of(evaluator, name, wanted, made.acceptance_rate.value)
-    return replace(made, promise=noted, cost=(f"{name} = {wanted:g}", cost))
-
-
-def _ceiling(evaluator: Evaluator) -> float:
-    """Return the lowest level that no ratio exceeds."""
-    return float(evaluator.ratios.snap(np.array([evaluator.tail.log_ceiling]), np.ceil)[0])
 
 
 def _unreachable(evaluator: Evaluator, name: str, wanted: float) -> UnreachableError:
     ratios, n, possible = evaluator.ratios, evaluator.n, evaluator.n_possible
+    if name == "acceptance_rate" and possible >= wanted * n:
+        best = certificate_at(evaluator, ratios.level(0))
+        return UnreachableError(
+            f"acceptance_rate = {wanted:g} needs a beta below {level_text(best.log_beta)}, the "
+            f"lowest that a streamed curve knows: the ratios span too much for its bins. The most "
+            f"it can accept is {best.acceptance_rate.value:.4g}. Load the draws (no --stream).",
+            best,
+        )
     if name == "acceptance_rate":
-        best = projection_of(evaluator)
+        best = evaluator.limit(everything=False)
         return UnreachableError(
             f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {n:,} "
             f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
@@ -132,26 +240,111 @@ def _unreachable(evaluator: Evaluator, name: str, wanted: float) -> UnreachableE
         )
     if possible < ENOUGH_ABOVE:
         return UnreachableError(
-            f"{name} = {wanted:g} cannot be vouched for: only {possible} of {n:,} draws "
+            f"{name} = {wanted:g} cannot be confirmed: only {possible} of {n:,} draws "
             f"have P(x) > 0. Draw more. {ADVICE}",
             certificate_at(evaluator, ratios.level(0)),
         )
     best = certificate_at(evaluator, ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
     part: Estimate = getattr(best, name)
-    more = what_it_takes(name, wanted, evaluator.tail, best.log_z.value)
+    more = _draws_advice(name, wanted, evaluator.tail, best.log_z.value)
     advice = ADVICE
     if evaluator.tail.log_ceiling < math.inf:
-        ceiling = _ceiling(evaluator)
+        ceiling = _exact_level(evaluator)
         rate = certificate_at(evaluator, ceiling).acceptance_rate.value
         advice += (
             f" At beta = {level_text(ceiling)}, which no ratio exceeds, the samples are "
             f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
         )
     return UnreachableError(
-        f"{name} = {wanted:g} cannot be vouched for: it needs a beta above which fewer than "
+        f"{name} = {wanted:g} cannot be confirmed: it needs a beta above which fewer than "
         f"{ENOUGH_ABOVE} of {n:,} draws lie. The best these draws can vouch for is "
         f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "
         f"{level_text(best.log_beta)} and acceptance rate {best.acceptance_rate.value:.3g}. "
         f"{more or 'How many draws would show it cannot be said.'} {advice}",
         best,
     )
+
+
+def _draws_advice(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:
+    """Return in words how many draws the request needs by the fitted tail, or None if unknown."""
+    if not tail.fitted or tail.k >= 1:
+        return None
+    which = QUANTITIES[name].beyond
+    assert which is not None
+    reach = tail.log_max + np.linspace(0.0, 25.0, 2501)
+    beyond = [tail.above(log_beta) for log_beta in reach.tolist()]
+    left = np.array([getattr(part, which) for part in beyond]) * math.exp(tail.log_max - log_z)
+    share = np.array([part.share for part in beyond])
+    meets = np.flatnonzero((left <= wanted) & (share > 0))
+    if not len(meets):
+        return None
+    draws = max(ENOUGH_ABOVE / share[meets[0]], 2 * tail.n)
+    rate = math.exp(min(log_z - reach[meets[0]], 0.0))
+    return (
+        f"By the tail fitted to the largest ratios (Pareto k = {tail.k:.2f}), about {draws:.1e} "
+        f"draws would show it, at an acceptance rate near {rate:.1e}."
+    )
+
+
+def find_cost(evaluator: Evaluator, name: str, wanted: float, value: float) -> Estimate:
+    """Return the acceptance rate at the beta that truly meets a request; `value` estimates it.
+
+    The beta that an estimate chooses is not that one, and the interval of its acceptance rate does
+    not allow for the choice. Where the interval of the distance contains the request, beta may be
+    the right one. The acceptance rate falls with beta, so the ends of the cost are those of its
+    intervals at the smallest and the largest of these betas.
+    """
+    ratios, ceiling = evaluator.ratios, evaluator.tail.log_ceiling
+    top = ceiling if ceiling < math.inf else ratios.log_max + PAST
+    ends = np.array([ratios.level(0), top])
+    for _ in range(COST_ROUNDS):
+        parts = [np.linspace(*pair, COST_LEVELS) for pair in pairwise(np.unique(ends))]
+        levels = np.unique(ratios.snap(np.concatenate([ends, *parts])))
+        points = evaluator.points(levels)
+        distance, rate = points.estimates[name], points.estimates["acceptance_rate"]
+        within = np.flatnonzero(distance.low <= wanted)
+        above = np.flatnonzero(distance.high >= wanted)
+        # One level further at each side: between two levels nothing is known yet.
+        first = max(int(within[0]) - 1, 0) if len(within) else len(levels) - 1
+        last = min(int(above[-1]) + 1, len(levels) - 1) if len(above) else 0
+        around = [first, min(first + 1, len(levels) - 1), max(last - 1, 0), last]
+        ends = levels[around]
+    # At the last level nothing shows that the request is met, unless it is the ceiling.
+    unmet = levels[last] >= top and not distance.high[last] <= wanted
+    low = 0.0 if unmet else float(rate.low[last])
+    return Estimate(value, math.nan, min(low, value), max(float(rate.high[first]), value))
+
+
+def guaranteed_rate(
+    evaluator: Evaluator, name: str, wanted: float, confidence: float, draws: float
+) -> float:
+    """Return the acceptance rate at the beta that this many draws would guarantee; 0 for none.
+
+    The log of a bet's wealth is a sum over the draws, so N draws like these n have about N/n of its
+    growth. The guaranteed beta then falls towards the one that truly meets the request.
+    """
+    binned, assumptions = evaluator.source.binned, evaluator.assumptions(confidence)
+    more = binned.scaled(draws / evaluator.n)
+    level = guaranteed_level(more, name, wanted, assumptions, confidence=confidence)
+    if level is None:
+        return 0.0
+    level = max(level, evaluator.ratios.level(0))
+    return float(evaluator.values("acceptance_rate", np.array([level]))[0])
+
+
+def draws_for(
+    evaluator: Evaluator, name: str, wanted: float, confidence: float, rate: float
+) -> float:
+    """Return how many draws guarantee the request at this acceptance rate; infinite if none do."""
+
+    def enough(log_draws: float) -> bool:
+        draws = math.exp(log_draws)
+        return guaranteed_rate(evaluator, name, wanted, confidence, draws) >= rate
+
+    low, high = 0.0, math.log(MOST_DRAWS)
+    if not enough(high):
+        return math.inf
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.exp(high)

@@ -1,33 +1,44 @@
-"""The curve of the trade-off: every estimate along beta, and the certificate at any beta."""
+"""The trade-off: the cost and the quality of QRS at every beta, from one set of draws."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.choice import certificate_at, chosen_by_estimate, chosen_by_promise
-from quasir.certificates.doubts import Evidence, doubts_about
-from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.choice import certificate_at, choose, largest_accepting
+from quasir.certificates.evaluator import Evaluator, Points
 from quasir.certificates.figures import plot_curve
-from quasir.certificates.limits import projection_of, proposal_of
 from quasir.certificates.table import curve_html, curve_text
-from quasir.core.arguments import LARGEST, as_log_beta, as_rate, number, show
+from quasir.certificates.warnings import Evidence, warnings_about
+from quasir.core.arguments import LARGEST, as_log_beta, as_log_betas, check_bool, number
+from quasir.core.progress import Progress
 from quasir.core.types import Array
+from quasir.draws.ceiling import RatioBounds
+from quasir.draws.draws import Draws
+from quasir.draws.support import BaseCheck, seen_by_base
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.promise import BOUNDS, Promises
-from quasir.estimation.quantities import QUANTITIES, WISHES, Moment
+from quasir.estimation.estimation_input import EstimationInput, SortedDraws
+from quasir.estimation.guarantee import Guarantees
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES, Key, Moment, check_option
+from quasir.estimation.summary import SummarisedDraws, Summary, summarise
 from quasir.estimation.tail import Tail
+from quasir.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Curve"]
+POINTS = 200
+STREAMED = 20_000_000
+"""A store of more draws than this is streamed: to sort them would take over a gigabyte."""
 
 
 class Curve:
@@ -36,20 +47,7 @@ class Curve:
     Every quantity of `quasir.estimation.quantities` is an attribute, an `Estimate` of arrays along
     `log_betas`; `Certificate` explains them. `kl_base` is None where no base is known.
 
-    Attributes
-    ----------
-    n : int
-        Draws behind the estimates.
-    log_betas : array
-        The levels.
-    estimates : dict of Estimate of arrays
-        Keyed by the name of the quantity, or by `Moment` for the mean of a feature.
-    n_above : array
-        Draws above each beta.
-    tail : Tail
-        The fitted tail of the ratios.
-    tvd_slack : array
-        How far `tvd` may be from its value on all the draws: 0 unless the curve was streamed.
+    The estimates along the levels are computed when they are first looked at.
 
     Examples
     --------
@@ -63,15 +61,43 @@ class Curve:
     True
     """
 
-    def __init__(self, evaluator: Evaluator, log_betas: Array) -> None:
-        levels = isinstance(log_betas, np.ndarray) and log_betas.dtype == np.float64
-        if not isinstance(evaluator, Evaluator) or not levels or not _is_grid(log_betas):
+    def __init__(self, evaluator: Evaluator, log_betas: Array | None = None) -> None:
+        grid = log_betas is None or (
+            isinstance(log_betas, np.ndarray)
+            and log_betas.dtype == np.float64
+            and log_betas.ndim == 1
+            and len(log_betas) > 0
+            and bool((np.abs(log_betas) <= LARGEST).all())
+        )
+        if not isinstance(evaluator, Evaluator) or not grid:
             raise InputError("a curve is made by qr.tradeoff(draws, betas): use that.")
         self.evaluator = evaluator
-        self.log_betas = log_betas
-        self._points = evaluator.points(log_betas)
-        self.estimates = self._points.estimates
-        self.n_above, self.tvd_slack = self._points.n_above, self._points.tvd_slack
+        if log_betas is not None:
+            self.log_betas = log_betas
+
+    @cached_property
+    def log_betas(self) -> Array:
+        """The levels; by default 200, up to the largest ratio."""
+        return _default_levels(self.evaluator)
+
+    @cached_property
+    def _points(self) -> Points:
+        return self.evaluator.points(self.log_betas)
+
+    @property
+    def estimates(self) -> dict[Key, Estimate]:
+        """Every estimate along the betas, by quantity, or by `Moment` for the mean of a feature."""
+        return self._points.estimates
+
+    @property
+    def n_above(self) -> Array:
+        """Draws above each beta."""
+        return self._points.n_above
+
+    @property
+    def tvd_slack(self) -> Array:
+        """How far `tvd` may be from its value on all the draws: 0 unless the curve was streamed."""
+        return self._points.tvd_slack
 
     def __getattr__(self, name: str) -> Any:
         if name not in QUANTITIES:
@@ -118,8 +144,8 @@ class Curve:
         return self.evaluator.tail
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        """What is wrong with the draws at every beta; a certificate adds the doubts at its own."""
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the draws at every beta; a certificate adds those at its own."""
         many = math.inf if self.n_possible else 0.0
         evidence = Evidence(
             log_beta=0.0,
@@ -129,35 +155,35 @@ class Curve:
             accepted=many,
             ess=self.ess,
             tail=self.tail,
-            promised=self.tail.log_ceiling < math.inf,
+            guaranteed=self.tail.log_ceiling < math.inf,
         )
-        return (*doubts_about(evidence), *self.evaluator.doubts)
+        return (*warnings_about(evidence), *self.evaluator.warnings)
 
     @cached_property
     def projection(self) -> Certificate:
         """The certificate of q_proj, q filtered to the support of P (appendix D)."""
-        return projection_of(self.evaluator)
+        return self.evaluator.limit(everything=False)
 
     @cached_property
     def proposal(self) -> Certificate:
         """The certificate of q itself; its bound is the trivial 1."""
-        return proposal_of(self.evaluator)
+        return self.evaluator.limit(everything=True)
 
     def __len__(self) -> int:
         return len(self.log_betas)
 
     def __iter__(self) -> Iterator[Certificate]:
-        for i, promise in enumerate(self.promises):
-            yield self.evaluator.certificate(self._points, i, promise=promise)
+        for i, guarantee in enumerate(self.guarantees):
+            yield self.evaluator.certificate(self._points, i, guarantee=guarantee)
 
     @cached_property
-    def promises(self) -> Promises:
-        """The promises along the betas, each of confidence 0.95 for itself (docs/promises.md)."""
-        return self.promised(0.95)
+    def guarantees(self) -> Guarantees:
+        """The guarantees along the betas, each of confidence 0.95 (docs/guarantees.md)."""
+        return self.guaranteed(0.95)
 
-    def promised(self, confidence: float) -> Promises:
-        """Return the promises along the betas, each of this confidence for itself."""
-        return self.evaluator.promises(self.log_betas, number("confidence", confidence))
+    def guaranteed(self, confidence: float) -> Guarantees:
+        """Return the guarantees along the betas, each of this confidence for itself."""
+        return self.evaluator.guarantees(self.log_betas, number("confidence", confidence))
 
     def including(self, log_beta: float) -> Curve:
         """Return this curve with one more level, in order; itself if the level is there."""
@@ -169,52 +195,48 @@ class Curve:
         self,
         beta: float | None = None,
         *,
-        log_beta: float | None = None,
-        acceptance_rate: float | None = None,
-        tvd: float | None = None,
-        tvd_bound: float | None = None,
-        kl: float | None = None,
         confidence: float | None = None,
+        **option: float | None,
     ) -> Certificate:
-        """Return the certificate at a beta, or at the cheapest beta that meets a wish.
+        """Return the certificate at a beta, or at the cheapest beta that gives what is asked for.
 
-        Give exactly one argument, and `confidence` if you like. `acceptance_rate` chooses the
-        largest beta that accepts at least that share: the best quality at that cost. `tvd`,
-        `tvd_bound` and `kl` choose the smallest beta whose estimate is at most the wish: the lowest
-        cost. A wish of 0 chooses the ceiling of the ratios, if one is known: there p_beta is
-        exactly p.
+        Give exactly one of `beta`, `log_beta`, `acceptance_rate`, `tvd`, `truncated_mass`,
+        `tvd_bound` and `kl`, and `confidence` if you like. `acceptance_rate` chooses the largest
+        beta that accepts at least that share: the best quality at that cost. The distances choose
+        the smallest beta whose estimate is at most the given number: the lowest cost. 0 chooses the
+        ceiling of the ratios, if one is known: there p_beta is exactly p.
 
-        With `confidence`, `tvd` and `kl` choose the smallest beta at which the wish is promised:
-        the true distance is above it in at most 1 - confidence of all runs, whenever you look
-        (docs/promises.md). At any other beta, the confidence is that of its promise.
+        With `confidence`, `tvd`, `truncated_mass` and `kl` choose the smallest beta at which the
+        number is guaranteed: the true distance is above it in at most 1 - confidence of all runs,
+        whenever you look (docs/guarantees.md). At any other beta, the confidence is that of its
+        guarantee.
 
         On a streamed curve beta is the edge of a bin: the nearest to the given beta, or the
-        cheapest that meets the wish.
+        cheapest that gives what is asked for.
 
         Raises
         ------
         UnreachableError
-            If no beta within reach of the draws meets the wish.
+            If no beta within reach of the draws gives it.
         """
-        sure = 0.95 if confidence is None else number("confidence", confidence)
-        wishes = {"acceptance_rate": acceptance_rate, "tvd": tvd, "tvd_bound": tvd_bound, "kl": kl}
-        given = {name: wish for name, wish in wishes.items() if wish is not None}
-        if len(given) + (beta is not None) + (log_beta is not None) != 1:
-            raise InputError(
-                f"give exactly one of beta, log_beta, {', '.join(WISHES[:-1])} and {WISHES[-1]}."
+        sure = None if confidence is None else number("confidence", confidence)
+        given = {name: x for name, x in {"beta": beta, **option}.items() if x is not None}
+        if len(given) != 1 or not OPTIONS.keys() >= {*given, *option}:
+            *most, last = OPTIONS
+            unknown = [f"{name} is not known: " for name in option if name not in OPTIONS]
+            raise InputError(f"{''.join(unknown)}give exactly one of {', '.join(most)} and {last}.")
+        ((name, value),) = given.items()
+        wanted = check_option(name, value)
+        if name not in QUANTITIES:
+            return certificate_at(
+                self.evaluator, as_log_beta(**given), 0.95 if sure is None else sure
             )
-        if not given:
-            return certificate_at(self.evaluator, as_log_beta(beta, log_beta), sure)
-        name, wish = next(iter(given.items()))
-        wanted = as_rate(wish) if name == "acceptance_rate" else _as_distance(name, wish)
         if not self.n_possible:
-            raise UnreachableError(f"{name} = {wanted:g} cannot be met. {self.doubts[0]}")
-        if name == "acceptance_rate" or confidence is None:
-            return chosen_by_estimate(self.evaluator, name, wanted, sure)
-        return chosen_by_promise(self.evaluator, name, wanted, sure)
+            raise UnreachableError(f"{name} = {wanted:g} cannot be met. {self.warnings[0]}")
+        return choose(self.evaluator, name, wanted, sure)
 
     def columns(self) -> dict[str, Array]:
-        """Return columns: beta, the value, se, low and high of every estimate, and promises."""
+        """Return columns: beta, the value, se, low and high of every estimate, and guarantees."""
         columns = {"log_beta": self.log_betas, "beta": self.betas}
         for key, part in self.estimates.items():
             name = str(key)
@@ -222,9 +244,9 @@ class Curve:
             columns |= {
                 f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
             }
-        for name in BOUNDS:
-            if (most := getattr(self.promises, name)) is not None:
-                columns[f"{name}_promised"] = most
+        for name in GUARANTEED:
+            if (most := getattr(self.guarantees, name)) is not None:
+                columns[f"{name}_guaranteed"] = most
         return columns
 
     def to_frame(self) -> Any:
@@ -249,12 +271,123 @@ class Curve:
         return curve_html(self)
 
 
-def _is_grid(log_betas: Array) -> bool:
-    return log_betas.ndim == 1 and len(log_betas) > 0 and bool((np.abs(log_betas) <= LARGEST).all())
+def _at_signature() -> inspect.Signature:
+    """Return the arguments of `Curve.at` by name, for help and for editors."""
+    own = inspect.signature(Curve.at, eval_str=True)
+    *before, _ = own.parameters.values()
+    one = before[1].replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    options = [one.replace(name=name) for name in OPTIONS if name != "beta"]
+    return own.replace(parameters=[*before[:2], *options, before[2]])
 
 
-def _as_distance(name: str, wish: Any) -> float:
-    wanted, quantity = number(name, wish), QUANTITIES[name]
-    if not quantity.low <= wanted <= quantity.high:
-        raise InputError(f"{name} is {show(wish)}, which is out of its range.")
-    return wanted
+vars(Curve)["at"].__signature__ = _at_signature()
+
+
+def tradeoff(
+    draws: Draws | Store | str | Path,
+    betas: ArrayLike | None = None,
+    *,
+    log_betas: ArrayLike | None = None,
+    stream: bool | None = None,
+    progress: Progress = None,
+) -> Curve:
+    """Estimate everything the paper estimates, at every beta.
+
+    Parameters
+    ----------
+    draws : Draws, Store, or the folder of a run
+        From `draw` or `Draws.from_arrays`, or on disk.
+    betas, log_betas : array, optional
+        The levels; by default 200, evenly spaced in log, from where the acceptance rate begins
+        to fall up to the largest ratio seen.
+    stream : bool, optional
+        Whether to reduce draws on disk to summaries, shard by shard, instead of loading them: it
+        then takes the memory of a few shards, for any number of draws. By default, above 20
+        million draws.
+    progress : bool or callable
+        For streaming: True shows a line on stderr, a callable is called with (done, n, done).
+
+    Notes
+    -----
+    A streamed curve knows the ratios by bins, and its betas are edges
+    of bins: a given beta moves to the nearest edge, at most half a bin's width away in log, and
+    `Curve.log_betas` has the edges. There every estimate is that of all the draws, except TVD,
+    which is known to within `Curve.tvd_slack`; its interval allows for that.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target = qr.Table({"a": 0.5, "b": 0.3, "c": 0.2})
+    >>> proposal = qr.Table({"a": 0.2, "b": 0.3, "c": 0.5})
+    >>> curve = qr.tradeoff(qr.draw(target, proposal, 10_000, seed=0))
+    >>> cert = curve.at(tvd=0.05)
+    >>> round(cert.tvd.value, 6)
+    0.05
+    """
+    if stream is not None:
+        check_bool("stream", stream)
+    if not isinstance(draws, Draws):
+        return _of_store(draws, betas, log_betas, stream, progress)
+    if stream:
+        raise InputError("only draws on disk can be streamed: give the folder of a run.")
+    return curve_of(SortedDraws.of(draws), betas, log_betas)
+
+
+def is_large(store: Store) -> bool:
+    """Return whether a store is streamed by default."""
+    return len(store) > STREAMED
+
+
+def _of_store(
+    store: Store | str | Path,
+    betas: ArrayLike | None,
+    log_betas: ArrayLike | None,
+    stream: bool | None,
+    progress: Progress,
+) -> Curve:
+    if isinstance(store, (str, Path)):
+        store = Store.open(store)
+    if not isinstance(store, Store):
+        raise InputError(
+            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
+        )
+    if not (is_large(store) if stream is None else stream):
+        return curve_of(SortedDraws.of(Draws.load(store, items=False)), betas, log_betas)
+    return curve_of(summarised_draws(store, summarise(store, progress=progress)), betas, log_betas)
+
+
+def summarised_draws(store: Store, summary: Summary) -> SummarisedDraws:
+    """Return a store's draws by their summary, with what its manifest knows."""
+    check = BaseCheck.from_dict(store.manifest.base_check)
+    known = RatioBounds.from_dict(store.manifest.known)
+    warnings = store.warnings + seen_by_base(check, summary.log_max)
+    return SummarisedDraws.of(summary, warnings, known, check)
+
+
+def curve_of(
+    source: EstimationInput, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
+) -> Curve:
+    """Return the curve of draws in either form, by default on 200 levels."""
+    evaluator = Evaluator(source)
+    if betas is None and log_betas is None:
+        return Curve(evaluator)
+    return Curve(evaluator, evaluator.ratios.snap(as_log_betas(betas, log_betas)))
+
+
+def _default_levels(evaluator: Evaluator) -> Array:
+    """Return 200 levels from where the acceptance rate begins to fall to the largest ratio."""
+    if not evaluator.n_possible:
+        return np.zeros(1)
+    top = evaluator.ratios.log_max
+    start = largest_accepting(evaluator.ratios, 0.99 * evaluator.n_possible / evaluator.n)
+    start = evaluator.ratios.level(0) if start is None else start
+    if start >= top:
+        return evaluator.ratios.snap(np.array([top]), np.ceil)
+    grid = np.linspace(start, top, POINTS)
+    grid[-1] = top
+    if evaluator.ratios.exact_between:
+        return grid
+    # Levels moved to edges of bins may coincide; the last must not be below the largest ratio.
+    snapped = evaluator.ratios.snap(grid)
+    snapped[-1] = evaluator.ratios.snap(grid[-1:], np.ceil)[0]
+    return np.unique(snapped)

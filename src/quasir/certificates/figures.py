@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from quasir.certificates.curve import Curve
 
-__all__ = ["COLOURS", "draw_band", "panels_of", "plot_curve", "plot_panel"]
-
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """The palette of Okabe and Ito, which colour-blind readers can tell apart."""
 
@@ -30,8 +28,7 @@ LABELS = {
 }
 """Panel -> the label of its vertical axis, in order."""
 
-COLUMN = 3.4
-"""The width in inches of a column of a paper, for which the font size is chosen."""
+COLUMN = 3.4  # the width in inches of a column of a paper, for which the font size is chosen
 HEIGHT = 2.5
 FONT = 8
 
@@ -89,9 +86,9 @@ def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
     rate = curve.acceptance_rate.value
     for (name, part), colour in zip(panel.lines.items(), COLOURS * 9, strict=False):
         draw_band(axes, rate, part, name, colour)
-    promised = getattr(curve.promises, panel.name, None)
-    if panel.name in ("tvd", "kl") and promised is not None:
-        axes.plot(rate, promised, color=COLOURS[2], label="promised (95 %)", linewidth=1.5)
+    guaranteed = getattr(curve.guarantees, panel.name, None)
+    if panel.name in ("tvd", "kl") and guaranteed is not None:
+        axes.plot(rate, guaranteed, color=COLOURS[2], label="guaranteed (95 %)", linewidth=1.5)
     if panel.name == "tvd":
         for certificate, marker in ((curve.proposal, "o"), (curve.projection, "s")):
             if math.isfinite(certificate.tvd.value):
@@ -109,7 +106,7 @@ def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
     if rate.min() > 0 and 3 * rate.min() < 1:
         axes.set_xscale("log")
     if len(panel.lines) > 1 or panel.name in ("moments", "tvd"):
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="best")  # unsaid, it warns on a busy machine
     axes.grid(alpha=0.25)
 
 

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quasir.core.formatting import level_text, tail_text, wrapped
+from quasir.core.formatting import level_text, rounded_up, tail_text, wrapped
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from quasir.certificates.curve import Curve
 
-__all__ = ["curve_html", "curve_text"]
-
 COLUMNS = {name: quantity.column for name, quantity in QUANTITIES.items() if quantity.column}
 HEAD = ("beta", *COLUMNS.values())
 
 
 def curve_text(curve: Curve, rows: int = 10) -> str:
-    """Return about `rows` rows of the trade-off, and its doubts, in 80 columns."""
+    """Return about `rows` rows of the trade-off, and its warnings, in 80 columns."""
     table = [list(HEAD), *_rows(curve, rows)]
     widths = [max(len(row[j]) for row in table) for j in range(len(HEAD))]
     lines = wrapped(_title(curve), further="")
@@ -35,7 +33,7 @@ def curve_text(curve: Curve, rows: int = 10) -> str:
 
 
 def curve_html(curve: Curve, rows: int = 10) -> str:
-    """Return the same rows and doubts as HTML."""
+    """Return the same rows and warnings as HTML."""
     body = _rows(curve, rows)
     header = "".join(f"<th>{html.escape(cell)}</th>" for cell in HEAD)
     lines = "".join(
@@ -63,7 +61,7 @@ def _rows(curve: Curve, rows: int) -> list[list[str]]:
 
 
 def _notes(curve: Curve, table: list[list[str]]) -> list[str]:
-    notes = [f"! {doubt}" for doubt in curve.doubts]
+    notes = [f"! {warning}" for warning in curve.warnings]
     if any("≤" in cell for row in table for cell in row):
         notes.insert(0, "≤ no draw lies above this beta: 0 on these draws, at most this (95 %)")
     return notes
@@ -73,7 +71,7 @@ def _cell(part: Estimate) -> str:
     if math.isnan(part.value):
         return "unknown"
     if math.isnan(part.se):
-        return f"≤ {part.high:.2g}"
+        return f"≤ {rounded_up(part.high, 2):.2g}"
     if part.value == part.low == part.high:
         return f"{part.value:.3g}, certain"
     return f"{part.value:.3g} ± {part.se:.1g}"

@@ -14,13 +14,14 @@ from rich.progress import BarColumn, Progress, TextColumn
 __all__ = ["Bar", "Bars", "clock", "say"]
 
 KEPT = {
-    "fitting": "the finished shards of the fit are kept, and the same command goes on",
-    "drawing": "the finished shards are kept, and the same command goes on",
-    "drawing on": "the finished shards are kept, and the same command goes on",
+    "fitting": "the draws of the fit are kept, and the same command goes on",
+    "drawing": "the draws are kept, and the same command goes on",
+    "drawing on": "the draws are kept, and the same command goes on",
+    "looking at the contexts": "the draws are kept, and the same command goes on",
     "comparing": "the draws are kept, no table was written, and the same command compares again",
     "summarising": "the draws are kept, and the same command reads them again",
 }
-"""Stage -> what is kept if it is stopped by hand."""
+"""Stage -> what is kept if it is stopped by hand; what draws says it with numbers."""
 EVERY = 5.0
 """Seconds between two lines where stderr is not a terminal."""
 
@@ -35,7 +36,7 @@ class Bar:
     """A callable for `progress=`: shows the share done, the speed and the time left."""
 
     def __init__(self, label: str, kept: str | None = None) -> None:
-        self.kept = kept or KEPT.get(label, "nothing of it is kept")
+        self.kept = kept or KEPT.get(label.partition(",")[0], "nothing of it is kept")
         self.label, self.start, self.shown = label, time.monotonic(), 0.0
         self.bar: Progress | None = None
         if sys.stderr.isatty():
@@ -60,8 +61,8 @@ class Bar:
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
-        if kind is KeyboardInterrupt:
-            say(f"stopped while {self.label}: {self.kept}")
+        if isinstance(error, KeyboardInterrupt):
+            say(f"stopped while {self.label}: {error.args[0] if error.args else self.kept}")
 
     def __call__(self, done: int, wanted: int, proposed: int) -> None:
         """Show that `done` of `wanted` are done."""
@@ -77,26 +78,14 @@ class Bar:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as h:mm:ss or m:ss.
-
-    Examples
-    --------
-    >>> clock(65), clock(3700)
-    ('1:05', '1:01:40')
-    """
+    """Return a time as h:mm:ss or m:ss."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class Bars:
-    """A reporter that shows a bar for each stage.
-
-    Parameters
-    ----------
-    **kept : str
-        Stage -> what is kept if it is stopped by hand, where that is not as usual.
-    """
+    """A reporter that shows a bar for each stage."""
 
     def __init__(self, **kept: str) -> None:
         self.kept = kept

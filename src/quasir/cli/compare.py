@@ -10,12 +10,19 @@ from typing import Annotated
 import typer
 
 from quasir.cli.bar import Bars, say
-from quasir.cli.numbers import MOST_DRAWS, MOST_SAMPLES
-from quasir.cli.options import AllowCode, Draws, Json, Out, RecipeName, Seed
+from quasir.cli.options import (
+    MOST_DRAWS,
+    MOST_SAMPLES,
+    AllowCode,
+    Draws,
+    Json,
+    Out,
+    RecipeName,
+    Seed,
+)
 from quasir.compare import SAMPLERS
 from quasir.compare.compare_recipe import compare_recipe
-from quasir.compare.table import WIDTH, samplers_markdown
-from quasir.compare.writing import as_json
+from quasir.compare.sampler_table import WIDTH, as_json, samplers_markdown
 from quasir.errors import InputError
 
 __all__ = ["compare"]
@@ -58,10 +65,9 @@ def compare(
     """Compare samplers at equal cost, on stored draws.
 
     Makes the paper's tables and figure: moments, perplexity, Self-BLEU, unique samples,
-    TVD and KL, over runs on disjoint stretches of the draws; and the spread of the
-    estimates themselves. Where the draws are too few, there are fewer runs or fewer
-    samples, and the table says so. Where the draws are there, a model is loaded only
-    for rwmh. Writes compare/*.csv, *.md and *.png into the run.
+    TVD and KL, over runs on disjoint stretches of the draws. Where the draws are too few,
+    there are fewer runs or fewer samples, and the table says so. Where the draws are there,
+    a model is loaded only for rwmh. Writes compare/samplers.csv, .md and .png into the run.
 
     Example: quasir compare scientists --rates 1e-1,1e-2 -n 1000 --runs 10
     """
@@ -83,9 +89,7 @@ def compare(
     folder, written = made.folder, made.written
     if json:
         files = {name: str(path) for name, path in written.items()}
-        print(
-            jsonlib.dumps({"run": str(folder), "files": files} | as_json(made.found, made.spread))
-        )
+        print(jsonlib.dumps({"run": str(folder), "files": files} | as_json(made.found)))
     else:
         # The terminal's width, but at least 80 and at most WIDTH columns.
         width = min(WIDTH, max(80, shutil.get_terminal_size((WIDTH, 24)).columns))

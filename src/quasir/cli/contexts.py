@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from quasir.cli.bar import Bars, say
-from quasir.cli.shared import given_wish
+from quasir.cli.options import check_asked
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
 from quasir.runs.begun import check_seed
-from quasir.runs.contexts.allocation import shared_out
 from quasir.runs.contexts.loading import draws_by_context
 from quasir.runs.contexts.more import draw_more_of
 from quasir.runs.contexts.on_disk import ContextRun, OneContext
@@ -22,8 +21,7 @@ from quasir.runs.contexts.one_page import write_context_page
 from quasir.runs.contexts.outcome import ContextResult, conclude_context
 from quasir.runs.contexts.outputs import sample_lines
 from quasir.runs.contexts.pipeline import finish_contexts
-from quasir.runs.pilot import plan_run
-from quasir.runs.plan import Plan
+from quasir.runs.plan import Plan, plan_run
 from quasir.store import locked
 
 __all__ = [
@@ -84,9 +82,8 @@ def found_draws(made: ContextRun, context: int | None) -> dict[int, Draws]:
 
 def sample_contexts(
     run: Path,
-    n: int,
-    wishes: dict[str, float | None],
-    confidence: float | None,
+    n: int | None,
+    asked: dict[str, float | None],
     context: int | None,
     max_draws: int | None,
     *,
@@ -94,14 +91,14 @@ def sample_contexts(
     code: bool,
     seed: int | None,
 ) -> None:
-    """Print samples of one context, or of all contexts in equal shares."""
+    """Print n samples of one context, or of each; by default as many as the recipe says."""
     made = opened(run, seed)
-    wish = given_wish(confidence, **wishes) or made.recipe.choose.wish
+    request = check_asked(asked) or made.recipe.choose.asked
     places = range(len(made)) if context is None else [made[context].place]
-    shares = shared_out(n, len(made)) if context is None else [n]
+    wanted_of_each = n or made.recipe.samples_of_each(len(made))
     found = found_draws(made, context)
     results = []
-    for place, share in zip(places, shares, strict=True):
+    for place in places:
         entry, draws = made.entries[place], found.get(place)
 
         def more(wanted: int, place: int = place) -> Draws:
@@ -109,7 +106,7 @@ def sample_contexts(
                 draw_more_of(run, place, wanted, allow_code=code, reporter=Bars())
             return ContextRun(run)[place].draws
 
-        result = conclude_context(entry, draws, wish, share, more=more, most=max_draws)
+        result = conclude_context(entry, draws, request, wanted_of_each, more=more, most=max_draws)
         if result.unserved is not None:
             say(f"! context {place} is not served: {result.unserved}")
         results.append(result)
@@ -175,23 +172,16 @@ class Plans:
 
 def plan_contexts(
     run: Path,
-    wishes: dict[str, float | None],
-    confidence: float | None,
+    asked: dict[str, float | None],
     context: int | None,
     se: float | None,
     of: str | None,
     share: float,
     seed: int | None,
 ) -> Plans:
-    """Plan for one context, or for all.
-
-    Raises
-    ------
-    QuasirError
-        If the one context that is asked for, or none at all, can be planned for.
-    """
+    """Plan for one context, or for all."""
     made = opened(run, seed)
-    wish = given_wish(confidence, **wishes) or made.recipe.choose.wish
+    request = check_asked(asked) or made.recipe.choose.asked
     places = range(len(made)) if context is None else [made[context].place]
     found = found_draws(made, context)
     plans, unplanned = {}, {}
@@ -200,7 +190,7 @@ def plan_contexts(
         try:
             if place not in found:
                 raise InputError(f"context {place} has no draws: nothing can be planned from them.")
-            plans[place] = plan_run(made.store, wish, se, of, share, pilot=found[place])
+            plans[place] = plan_run(made.store, request, se, of, share, pilot=found[place])
         except QuasirError as error:
             unplanned[place], last = str(error), error
     if not plans and last is not None:

@@ -11,11 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from quasir.cli.bar import Bars, say
-from quasir.cli.numbers import finite
-from quasir.cli.options import AllowCode, Column, Contexts, Draws, Json, Out, RecipeName, Seed
+from quasir.cli.options import (
+    AllowCode,
+    Column,
+    Contexts,
+    Draws,
+    Json,
+    Out,
+    RecipeName,
+    Seed,
+    finite,
+)
 from quasir.engines import Engine, Ray
 from quasir.errors import InputError
-from quasir.runs.begun import BegunRun
+from quasir.runs.begun import ActiveRun
 from quasir.runs.contexts.begun import BegunContexts
 from quasir.runs.contexts.given import contexts_of
 from quasir.runs.contexts.pipeline import draw_contexts
@@ -93,7 +102,7 @@ def draw(
     settings: dict[str, Any] = {"draws": draws, "seed": seed, "allow_code": allow_code}
     settings |= {"shards_at": shards_at, "reporter": Bars()}
     with locked(folder):
-        begun: BegunRun | BegunContexts
+        begun: ActiveRun | BegunContexts
         if over:
             begun = begin_contexts(recipe, given, folder, **settings)
         else:

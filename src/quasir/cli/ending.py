@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from quasir.cli.bar import say
-from quasir.cli.bug_report import write_traceback
+from quasir.core import __version__
 from quasir.core.files import FULL
 from quasir.errors import InputError, QuasirError, RecipeError
-
-__all__ = ["BUG", "EXIT_CODES", "FAILED", "STOPPED", "WRONG", "code_of", "prepare_streams"]
+from quasir.store import MANIFEST
 
 FAILED, WRONG, BUG, STOPPED = 1, 2, 70, 130
 EXIT_CODES = (
@@ -37,15 +40,7 @@ def prepare_streams() -> None:
 
 
 def code_of(command: Callable[[], object], arguments: Sequence[str]) -> int:
-    """Run a command, say what went wrong, and return its exit code.
-
-    Parameters
-    ----------
-    command : callable
-        The work; it may raise SystemExit.
-    arguments : sequence of str
-        The command line, to find the run that a traceback belongs to.
-    """
+    """Run a command, say what went wrong, and return its exit code."""
     try:
         code = _code(command)
         # What is still in the buffer would otherwise fail after the end, with a traceback.
@@ -111,3 +106,53 @@ def _drop_unwritten() -> None:
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, sys.stdout.fileno())
             os.close(nothing)
+
+
+def cache_folder() -> Path:
+    """Return the folder for files that belong to no run: in XDG_CACHE_HOME, or ~/.cache."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        home = Path(given) if given else Path.home() / ".cache"
+    except RuntimeError:  # there is no home
+        home = Path(tempfile.gettempdir())
+    return home / "quasir"
+
+
+def run_in(arguments: Sequence[str]) -> Path | None:
+    """Return the run that a command line names: an argument, or the folder that it stands for."""
+    for argument in arguments:
+        _, _, value = argument.rpartition("=") if argument.startswith("--") else ("", "", argument)
+        for folder in (Path(value), Path("runs") / Path(value).stem):
+            try:
+                if value and (folder / MANIFEST).is_file():
+                    return folder
+            except (OSError, ValueError):  # a name that no file can have
+                continue
+    return None
+
+
+def write_traceback(error: BaseException, arguments: Sequence[str]) -> Path | str:
+    """Write a traceback into the run, the cache or the temporary folder; return the file."""
+    text = "".join(
+        (
+            f"quasir {__version__}: quasir {' '.join(arguments)}\n",
+            *traceback.format_exception(error),
+        )
+    )
+    name = f"traceback-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    for folder in _places(arguments):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            continue
+        return folder / name
+    return "that could not be written; this is its text:\n" + text
+
+
+def _places(arguments: Sequence[str]) -> Iterator[Path]:
+    run = run_in(arguments)
+    if run is not None:
+        yield run
+    yield cache_folder()
+    yield Path(tempfile.gettempdir())

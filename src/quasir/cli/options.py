@@ -1,35 +1,71 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the checks of what is given by them."""
 
 from __future__ import annotations
 
+import errno
+import inspect
+import math
+import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from quasir.cli.numbers import MOST_DRAWS, finite, nameable, seed_in_range
+from quasir.certificates.curve import Curve, tradeoff
+from quasir.cli.bar import Bar, say
+from quasir.core.streams import LARGEST_SEED
+from quasir.errors import InputError
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, check_option
+from quasir.runs.folders import named_folder
+from quasir.runs.integrity import read_checked
+from quasir.store import Store
 
-__all__ = [
-    "AcceptanceRate",
-    "AllowCode",
-    "Beta",
-    "Column",
-    "Confidence",
-    "Context",
-    "ContextNumber",
-    "Contexts",
-    "Draws",
-    "Json",
-    "Kl",
-    "LogBeta",
-    "Out",
-    "RecipeName",
-    "RunFolder",
-    "Seed",
-    "Stream",
-    "Tvd",
-    "TvdBound",
-]
+Name = TypeVar("Name", str, os.PathLike[str])
+MOST_DRAWS = 10**12
+"""Draws of a run, at most: a larger number is a slip, since its list of shards fills the memory."""
+MOST_SAMPLES = 10**9
+"""Samples, at most: they are held in memory."""
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number, or refuse NaN and infinity, which no range excludes."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number.")
+    return value
+
+
+def above_0(value: float | None) -> float | None:
+    """Return a finite number above 0, or refuse it."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} is not a finite number above 0.")
+    return value
+
+
+def seed_in_range(value: int | None) -> int | None:
+    """Return a seed, or refuse it: the largest is too long to be shown as a range."""
+    if value is not None and not 0 <= value <= LARGEST_SEED:
+        raise typer.BadParameter("a seed is a whole number from 0 to 2**128 - 1.")
+    return value
+
+
+def nameable(value: Name) -> Name:
+    """Return the name of a file or folder, or refuse one that is too long for any."""
+    if value is None:  # an option that was not given
+        return value
+    try:
+        os.stat(value)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise typer.BadParameter(
+                f"{os.fspath(value)[:40]!r}... has {len(os.fspath(value)):,} characters, more than "
+                "a file's name can have."
+            ) from error
+    except ValueError as error:  # a null character
+        raise typer.BadParameter(f"{os.fspath(value)[:40]!r} is no name of a file.") from error
+    return value
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -55,9 +91,16 @@ Context = Annotated[
         help="Fills the one field of the recipe, {context}, such as a question to paraphrase.",
     ),
 ]
+
+
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="Folder of the run; by default runs/ and the recipe's name."),
+    typer.Option(
+        "--out",
+        help="Folder of the run; by default runs/ and the recipe's name.",
+        parser=named_folder,
+        metavar="<path>",
+    ),
 ]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Allow the recipe to run its own Python features.")
@@ -75,24 +118,6 @@ Stream = Annotated[
     typer.Option(
         "--stream",
         help="Read shard by shard, to save memory; automatic from 20 million draws.",
-    ),
-]
-Wish = float | None
-AcceptanceRate = Annotated[
-    Wish, typer.Option(help="Share of proposals to accept.", callback=finite)
-]
-Tvd = Annotated[Wish, typer.Option(help="Total variation distance, at most.", callback=finite)]
-TvdBound = Annotated[
-    Wish, typer.Option(help="Bound on the total variation distance, at most.", callback=finite)
-]
-Kl = Annotated[Wish, typer.Option(help="KL divergence in nats, at most.", callback=finite)]
-Beta = Annotated[Wish, typer.Option(help="The level beta itself.", callback=finite)]
-LogBeta = Annotated[Wish, typer.Option(help="The logarithm of beta.", callback=finite)]
-Confidence = Annotated[
-    Wish,
-    typer.Option(
-        help="With --tvd or --kl: choose the beta at which this is promised, e.g. 0.95.",
-        callback=finite,
     ),
 ]
 Contexts = Annotated[
@@ -115,3 +140,71 @@ ContextNumber = Annotated[
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=nameable)
 ]
+FLAGS = ", ".join(f"--{name.replace('_', '-')}" for name in GUARANTEED)
+ASKED = {name: option.help for name, option in OPTIONS.items()} | {
+    "confidence": f"With {FLAGS}: choose the beta that guarantees it, e.g. 0.95."
+}
+"""The options that choose beta -> their help."""
+
+
+def with_choice(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose beta; it receives them as the dictionary `asked`."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name != "asked":
+            parameters.append(parameter)
+            continue
+        for name, text in ASKED.items():
+            kind = Annotated[float | None, typer.Option(help=text, callback=finite)]
+            parameters.append(parameter.replace(name=name, annotation=kind, default=None))
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        command(asked={name: given.pop(name) for name in ASKED}, **given)
+
+    vars(called)["__signature__"] = signature.replace(parameters=parameters)
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+def asked_of(run: Path, asked: dict[str, float | None]) -> tuple[dict[str, float], bool]:
+    """Return what was asked for, or what the recipe asks for, and whether it is the recipe."""
+    if given := check_asked(asked):
+        return given, False
+    if not (run / "recipe.yaml").exists():
+        raise InputError(
+            f"{run} has no recipe to choose beta by: give one of {', '.join(OPTIONS)}."
+        )
+    return read_checked(run, Store.open(run)).choose.asked, True
+
+
+def check_asked(asked: dict[str, float | None]) -> dict[str, float]:
+    """Return what was asked for, checked before any draw is read; empty if nothing was."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    confidence = given.pop("confidence", None)
+    if len(given) > 1:
+        raise InputError(f"give one of {' and '.join(given)}: one chooses beta.")
+    for name, value in given.items():
+        check_option(name, value)
+    if confidence is not None:
+        if not 0 < confidence < 1:
+            raise InputError(f"--confidence is {confidence:g}, but must lie between 0 and 1.")
+        if not set(given) & set(GUARANTEED):
+            raise InputError(f"--confidence goes with what can be guaranteed: {FLAGS}.")
+        given["confidence"] = confidence
+    return given
+
+
+def streamed(store: Store, stream: bool) -> Curve:
+    """Return the curve of a run, and tell the user if it was streamed."""
+    with Bar("summarising") as bar:
+        curve = tradeoff(store, stream=stream or None, progress=bar)
+    if curve.bin_width:
+        seen = curve.tvd.value > 0
+        slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)
+        say(
+            f"streamed: betas are whole powers of e^{curve.bin_width:g}, and TVD is known to "
+            f"within {100 * slack:.2g} % of that of all draws"
+        )
+    return curve

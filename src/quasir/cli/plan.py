@@ -9,53 +9,41 @@ from typing import Annotated
 import typer
 
 from quasir.cli.contexts import plan_contexts, refuse_context
-from quasir.cli.numbers import above_0
 from quasir.cli.options import (
-    AcceptanceRate,
-    Beta,
-    Confidence,
     ContextNumber,
     Json,
-    Kl,
-    LogBeta,
     RunFolder,
     Seed,
-    Tvd,
-    TvdBound,
+    above_0,
+    asked_of,
+    with_choice,
 )
-from quasir.cli.shared import wish_of
 from quasir.core.formatting import level_text, wrapped
 from quasir.runs.begun import check_seed
 from quasir.runs.opening import is_context_run
-from quasir.runs.pilot import SHARE, plan_run
-from quasir.runs.plan import Plan, Range
+from quasir.runs.plan import SHARE, Plan, Range, plan_run
 from quasir.store import Store
 
 __all__ = ["plan"]
 
 
+@with_choice
 def plan(
     run: RunFolder,
+    asked: dict[str, float | None],
     se: Annotated[
         float | None, typer.Option(help="The standard error to reach.", callback=above_0)
     ] = None,
-    acceptance_rate: AcceptanceRate = None,
-    tvd: Tvd = None,
-    tvd_bound: TvdBound = None,
-    kl: Kl = None,
-    beta: Beta = None,
-    log_beta: LogBeta = None,
-    confidence: Confidence = None,
     of: Annotated[
         str | None,
         typer.Option(
-            help="The estimate with this error: tvd, kl, a feature, ...; by default the wish."
+            help="The estimate with this error: tvd, kl, a feature, ...; by default the request."
         ),
     ] = None,
     share: Annotated[
         float,
         typer.Option(
-            help="For a promise: the acceptance rate to reach, as a share of the estimated one.",
+            help="For a guarantee: the acceptance rate to reach, as a share of the estimated one.",
             callback=above_0,
         ),
     ] = SHARE,
@@ -67,24 +55,16 @@ def plan(
     json: Json = False,
     seed: Seed = None,
 ) -> None:
-    """Say how many draws, hours and machines a precision or a promise needs, from a pilot.
+    """Say how many draws, hours and machines a precision or a guarantee needs, from a pilot.
 
     The pilot is a run of some 10,000 draws. With --se the plan is for a standard error; without,
-    for a promise, as in --tvd 0.1 --confidence 0.95. Without a wish, beta is chosen as the recipe
-    says. Of a run over contexts, it plans for one context (--context), or for all together.
+    for a guarantee, as in --tvd 0.1 --confidence 0.95. Without a request, beta is chosen as the
+    recipe says. Of a run over contexts, it plans for one context (--context), or for all together.
 
     Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
     """
-    wishes = {
-        "acceptance_rate": acceptance_rate,
-        "tvd": tvd,
-        "tvd_bound": tvd_bound,
-        "kl": kl,
-        "beta": beta,
-        "log_beta": log_beta,
-    }
     if is_context_run(run):
-        plans = plan_contexts(run, wishes, confidence, context, se, of, share, seed)
+        plans = plan_contexts(run, asked, context, se, of, share, seed)
         if context is None:
             print(jsonlib.dumps(plans.to_dict()) if json else plans)
             return
@@ -93,8 +73,8 @@ def plan(
         refuse_context(run, context)
         store = Store.open(run)
         check_seed(store, seed)
-        wish, _ = wish_of(run, confidence=confidence, **wishes)
-        made = plan_run(store, wish, se, of, share)
+        request, _ = asked_of(run, asked)
+        made = plan_run(store, request, se, of, share)
     if json:
         content = made.to_dict() | {
             "machines": machines,
@@ -139,13 +119,13 @@ def as_text(made: Plan, machines: int, hours: float) -> str:
         rows.append(("hours", "unknown"))
     rows.append(("disk", _bytes(made.bytes)))
     lines = [
-        f"{made.of} promised at {made.share:g} of the acceptance rate that it truly costs"
+        f"{made.of} guaranteed at {made.share:g} of the acceptance rate that it truly costs"
         if made.se is None
         else f"{made.of} to a standard error of {made.se:g}"
     ]
     lines += [f"  {name:<19} {value}" for name, value in rows]
-    for doubt in made.doubts:
-        lines += wrapped(f"! {doubt}", "  ", "    ")
+    for warning in made.warnings:
+        lines += wrapped(f"! {warning}", "  ", "    ")
     return "\n".join(lines)
 
 
@@ -156,13 +136,7 @@ def _range(number: Range, whole: bool = False) -> str:
 
 
 def _rounded(x: float) -> str:
-    """Return a count with three digits; the others are not known.
-
-    Examples
-    --------
-    >>> _rounded(1_234_567), _rounded(12.2)
-    ('1,230,000', '13')
-    """
+    """Return a count with three digits; the others are not known."""
     if not math.isfinite(x):
         return "?"
     if x < 1000:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from quasir.cli.numbers import nameable
-from quasir.cli.options import Json, Seed
+from quasir.cli.options import Json, Seed, nameable
 from quasir.recipes import BUILT_IN, dump, find, read
-from quasir.recipes.terms import terms_of
+from quasir.recipes.describe import terms_of
 
 __all__ = ["recipes"]
 

@@ -1,9 +1,8 @@
-"""`quasir run`: from a wish to certified samples and a report."""
+"""`quasir run`: from a constraint to certified samples and a report."""
 
 from __future__ import annotations
 
 from quasir.cli.bar import Bars
-from quasir.cli.checks_table import show_checks
 from quasir.cli.options import (
     AllowCode,
     Column,
@@ -16,7 +15,7 @@ from quasir.cli.options import (
     Seed,
 )
 from quasir.runs import ContextRun, Run, pipeline
-from quasir.runs.advice import command
+from quasir.runs.integrity import command
 
 __all__ = ["run"]
 
@@ -57,8 +56,8 @@ def run(
         print(f"{made.certificate}\n\nopen {made.report} in a browser")
         print(f"samples: {made.folder / 'samples.jsonl'}; contexts: {made.folder / 'contexts.csv'}")
     else:
-        checks = show_checks(made.outcome.sampled)
-        print(f"{made.certificate}\n{checks}\n\n{_listing(made)}")
+        sampled = made.outcome.sampled
+        print(f"{made.certificate}\n{sampled}\n\n{_listing(made)}")
 
 
 def _listing(made: Run) -> str:

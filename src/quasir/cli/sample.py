@@ -9,51 +9,46 @@ from typing import Annotated
 import typer
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import is_large, tradeoff
+from quasir.certificates.curve import Curve, is_large, tradeoff
 from quasir.cli.bar import Bars, say
-from quasir.cli.checks_table import show_checks
 from quasir.cli.contexts import refuse_context, sample_contexts
-from quasir.cli.numbers import MOST_DRAWS, MOST_SAMPLES
 from quasir.cli.options import (
-    AcceptanceRate,
+    MOST_DRAWS,
+    MOST_SAMPLES,
     AllowCode,
-    Beta,
-    Confidence,
     ContextNumber,
     Json,
-    Kl,
-    LogBeta,
     RunFolder,
     Seed,
     Stream,
-    Tvd,
-    TvdBound,
+    asked_of,
+    streamed,
+    with_choice,
 )
-from quasir.cli.shared import streamed, wish_of
 from quasir.draws.draws import Draws
+from quasir.recipes.schema import ALL_SAMPLES
 from quasir.runs import sample_run, sample_stored
 from quasir.runs.begun import check_seed
 from quasir.runs.opening import is_context_run
 from quasir.runs.outcome import choose_beta
 from quasir.runs.outputs import lines_of
 from quasir.runs.pipeline import draw_more
-from quasir.runs.sampling import doubts_of
+from quasir.runs.sampling import warnings_of
 from quasir.store import Store, locked
 
 __all__ = ["sample"]
 
 
+@with_choice
 def sample(
     run: RunFolder,
-    n: Annotated[int, typer.Option("-n", min=1, max=MOST_SAMPLES, help="How many samples.")] = 1000,
-    acceptance_rate: AcceptanceRate = None,
-    tvd: Tvd = None,
-    tvd_bound: TvdBound = None,
-    kl: Kl = None,
-    beta: Beta = None,
-    log_beta: LogBeta = None,
-    confidence: Confidence = None,
+    asked: dict[str, float | None],
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "-n", min=1, max=MOST_SAMPLES, help="How many samples, of each context; default: 1000."
+        ),
+    ] = None,
     max_draws: Annotated[
         int | None,
         typer.Option(
@@ -71,33 +66,24 @@ def sample(
     """Print samples of a run, as JSON lines.
 
     Each line has text, log p_beta and features. If the store holds too few accepted draws, the
-    command draws more. Without a wish, beta is chosen as the recipe says; if that wish cannot be
-    met, it is the closest beta, and a doubt says so. Of a run over contexts, -n is for one context
-    (--context), or for all together in equal shares.
+    command draws more. Without a request, beta is chosen as the recipe says; if that request cannot
+    be met, it is the closest beta, and a warning says so. Of a run over contexts, -n is for each,
+    by default as many as the recipe says; --context takes one.
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """
-    wishes = {
-        "acceptance_rate": acceptance_rate,
-        "tvd": tvd,
-        "tvd_bound": tvd_bound,
-        "kl": kl,
-        "beta": beta,
-        "log_beta": log_beta,
-    }
     if is_context_run(run):
-        sample_contexts(
-            run, n, wishes, confidence, context, max_draws, json=json, code=allow_code, seed=seed
-        )
+        sample_contexts(run, n, asked, context, max_draws, json=json, code=allow_code, seed=seed)
         return
     refuse_context(run, context)
+    n = ALL_SAMPLES if n is None else n
     store = Store.open(run)
     check_seed(store, seed)
-    wish, by_recipe = wish_of(run, confidence=confidence, **wishes)
+    request, by_recipe = asked_of(run, asked)
 
     def choose(curve: Curve) -> tuple[Certificate, str | None]:
-        # Like `quasir run`: the closest beta, if the recipe's wish cannot be met.
-        return choose_beta(curve, wish) if by_recipe else (curve.at(**wish), None)
+        # Like `quasir run`: the closest beta, if the recipe's request cannot be met.
+        return choose_beta(curve, request) if by_recipe else (curve.at(**request), None)
 
     def more(wanted: int) -> Store:
         # Only drawing needs the lock: a run that cannot be written can be sampled from.
@@ -118,11 +104,11 @@ def sample(
             max_proposals=max_draws,
         )
     if why is not None:
-        sampled = sampled.with_doubts(why)
-    doubts = [*sampled.certificate.doubts, *doubts_of(sampled.checks)]
+        sampled = sampled.with_warnings(why)
+    warnings = [*sampled.certificate.warnings, *warnings_of(sampled.checks)]
     if json:
         document = {
-            "certificate": sampled.certificate.to_dict() | {"doubts": doubts},
+            "certificate": sampled.certificate.to_dict() | {"warnings": warnings},
             "checks": [check.to_dict() for check in sampled.checks],
             "samples": list(lines_of(sampled)),
         }
@@ -130,4 +116,4 @@ def sample(
     else:
         for line in lines_of(sampled):
             sys.stdout.write(jsonlib.dumps(line, ensure_ascii=False) + "\n")
-    say(f"{sampled.certificate}\n{show_checks(sampled)}")
+    say(f"{sampled.certificate}\n{sampled}")

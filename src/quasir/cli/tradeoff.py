@@ -8,8 +8,7 @@ import math
 from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
 from quasir.cli.contexts import one_of, refuse_context, show_contexts
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream
-from quasir.cli.shared import streamed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream, streamed
 from quasir.errors import StoreError
 from quasir.runs.begun import check_seed
 from quasir.runs.opening import is_context_run
@@ -61,7 +60,7 @@ def as_json(curve: Curve) -> dict[str, object]:
         "n_possible": curve.n_possible,
         "ess": curve.ess,
         "streamed": curve.bin_width > 0,
-        "doubts": curve.doubts,
+        "warnings": curve.warnings,
         "proposal": curve.proposal.to_dict(),
         "projection": curve.projection.to_dict(),
         "columns": {

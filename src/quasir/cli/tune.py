@@ -9,12 +9,10 @@ import typer
 
 from quasir import recipes
 from quasir.cli.bar import Bars
-from quasir.cli.numbers import MOST_SAMPLES, finite
-from quasir.cli.options import AllowCode, Json, Out, RecipeName, Seed
-from quasir.runs.advice import command
-from quasir.runs.guide_recipe import guide_recipe
+from quasir.cli.options import MOST_SAMPLES, AllowCode, Json, Out, RecipeName, Seed, finite
+from quasir.runs.integrity import command
 from quasir.runs.pipeline import folder_of, read_recipe
-from quasir.runs.tune_recipe import tune_recipe
+from quasir.runs.tune import guide_recipe, tune_recipe
 
 __all__ = ["tune"]
 
@@ -25,7 +23,7 @@ def tune(
     guide: Annotated[
         bool,
         typer.Option(
-            "--guide", help="Fit a guide instead: boosts of the wished words, in minutes."
+            "--guide", help="Fit a guide instead: boosts of the wanted words, in minutes."
         ),
     ] = False,
     lora: Annotated[
@@ -33,7 +31,7 @@ def tune(
         typer.Option(min=1, max=100_000, help="Tune a LoRA adapter of this rank, not all weights."),
     ] = None,
     warm_start: Annotated[
-        str | None, typer.Option(help="A prompt that meets a rare wish more often.")
+        str | None, typer.Option(help="A prompt that meets a rare constraint more often.")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Stop after so many minutes.", callback=finite)
@@ -53,7 +51,7 @@ def tune(
     """Tune a proposal towards the target, into the run.
 
     `quasir run RUN` then draws from it, half and half with the base. If stopped, the same command
-    goes on. With --guide no network is tuned: tokens of the wished words get factors, fitted on a
+    goes on. With --guide no network is tuned: tokens of the wanted words get factors, fitted on a
     pilot of the base, and a draw still takes one pass.
 
     Example: quasir tune scientists --minutes 20 --out runs/tuned

@@ -16,16 +16,15 @@ from quasir import recipes
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
 from quasir.cli.contexts import refuse_context
-from quasir.cli.numbers import finite
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, finite
 from quasir.cli.watch_contexts import ContextsGlance, ContextsWatcher, check_until
+from quasir.core.formatting import rounded_up
 from quasir.errors import InputError
-from quasir.runs.advice import command
 from quasir.runs.begun import check_seed
+from quasir.runs.integrity import command
 from quasir.runs.opening import is_context_run
-from quasir.runs.until import Precision, Promised
-from quasir.runs.until import until as parse_until
-from quasir.runs.watcher import Glance, Watcher
+from quasir.runs.watch import Glance, Guaranteed, Precision, Watcher
+from quasir.runs.watch import until as parse_until
 from quasir.store import Store
 from quasir.store.context_store import ContextStore
 from quasir.store.control import ask_to_stop, holder_ended
@@ -37,7 +36,7 @@ def watch(
     run: RunFolder,
     until: Annotated[
         list[str] | None,
-        typer.Option(help="Stop the run at a promise, tvd<=0.1, or a precision, tvd_se=0.005."),
+        typer.Option(help="Stop the run at a guarantee, tvd<=0.1, or a precision, tvd_se=0.005."),
     ] = None,
     every: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
@@ -49,11 +48,12 @@ def watch(
 ) -> None:
     """Show a run while it draws: how far, how fast, and the trade-off so far.
 
-    This command only reads; another process draws. With --until it asks that process to stop when
-    a distance is promised at the recipe's beta (tvd<=0.1, kl<=0.05), or when an estimate there is
-    precise enough (tvd_se=0.005, moment:female_se=0.01, ess=1000); if there are several wishes, all
-    must be met. A promise is right however often you look. Of a run over contexts it shows one
-    (--context) or all; tvd<=0.1 is then the mean TVD. With --json, it prints a line for each look.
+    This command only reads; another process draws. With --until it asks that process to stop when a
+    distance is guaranteed at the recipe's beta (tvd<=0.1, kl<=0.05), or when an estimate there is
+    precise enough (tvd_se=0.005, moment:female_se=0.01, ess=1000); if there are several requests,
+    all must be met. A guarantee is right however often you look. Of a run over contexts it shows
+    one (--context) or all; tvd<=0.1 is then the mean TVD. With --json, it prints a line for each
+    look.
 
     Example: quasir watch runs/scientists --until "tvd<=0.12"
     """
@@ -61,13 +61,13 @@ def watch(
     if not over:
         refuse_context(run, context)
     check_seed((ContextStore if over else Store).open(run), seed)
-    wishes = [parse_until(text) for text in until or []]
-    if wishes and not (run / "recipe.yaml").exists():
+    requests = [parse_until(text) for text in until or []]
+    if requests and not (run / "recipe.yaml").exists():
         raise InputError(f"{run} has no recipe to choose beta by, so --until has nothing to judge.")
     watcher: Watcher | ContextsWatcher = Watcher(run)
     if over:
-        check_until(wishes, context)
-        watcher = ContextsWatcher(run, context, bool(wishes))
+        check_until(requests, context)
+        watcher = ContextsWatcher(run, context, bool(requests))
     console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not json else None
     shown = -1
@@ -78,11 +78,11 @@ def watch(
             # Ask first whether the run has ended, so that its last shard is not missed.
             ended = holder_ended(run)
             glance = watcher.look()
-            why = reached(glance, wishes)
+            why = reached(glance, requests)
             if live is not None:
                 live.update(Text(as_text(glance)), refresh=True)
-            elif glance.draws != shown:
-                shown = glance.draws
+            elif glance.draws + glance.unfinished != shown:
+                shown = glance.draws + glance.unfinished
                 print(jsonlib.dumps(glance.to_dict()) if json else as_text(glance), flush=True)
             if why is not None and not (ended or glance.complete or glance.stopped):
                 ask_to_stop(run, why)
@@ -95,30 +95,33 @@ def watch(
     say_end(run, glance, why, ended=ended, once=once)
 
 
-def reached(glance: Glance, wishes: list[Precision | Promised]) -> str | None:
-    """Return in words what is reached if all wishes are met, else None."""
-    if isinstance(glance, ContextsGlance) and glance.whole is not None and wishes:
-        promise = glance.whole.promise
-        if promise is None or not all(promise.tvd <= (wish.most or 0.0) for wish in wishes):
+def reached(glance: Glance, requests: list[Precision | Guaranteed]) -> str | None:
+    """Return in words what is reached if all requests are met, else None."""
+    if isinstance(glance, ContextsGlance) and glance.whole is not None and requests:
+        guarantee = glance.whole.guarantee
+        if guarantee is None or not all(
+            guarantee.tvd <= (request.most or 0.0) for request in requests
+        ):
             return None
         return (
-            f"a mean TVD of at most {promise.tvd:.3g} over {promise.contexts:,} contexts is "
-            f"promised (confidence {promise.confidence:g}), from {glance.draws:,} draws"
+            f"a mean TVD of at most {rounded_up(guarantee.tvd):.3g} over {guarantee.contexts:,} "
+            f"contexts is guaranteed (confidence {guarantee.confidence:g}), from {glance.draws:,} "
+            "draws"
         )
     certificate = glance.certificate
-    # The wishes are about the beta that the recipe chooses, not about the closest one.
-    if certificate is None or glance.curve is None or not wishes or glance.short is not None:
+    # The requests are about the beta that the recipe chooses, not about the closest one.
+    if certificate is None or glance.curve is None or not requests or glance.short is not None:
         return None
-    if not all(wish.reached(certificate, glance.curve) for wish in wishes):
+    if not all(request.reached(certificate, glance.curve) for request in requests):
         return None
-    return "; ".join(wish.describe(certificate) for wish in wishes)
+    return "; ".join(request.describe(certificate) for request in requests)
 
 
 def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bool) -> None:
     """Say why the watching ends."""
     if why is not None:
         over = ended or glance.complete or glance.stopped
-        say(f"as wished: {why}" + ("" if over else "; the run ends after the present shard"))
+        say(f"as requested: {why}" + ("" if over else "; the run ends after the present shard"))
     elif glance.complete:
         say("all draws are there")
     elif glance.stopped:
@@ -137,6 +140,8 @@ def as_text(glance: Glance) -> str:
     """Return a look as text, in 80 columns."""
     of = "" if glance.wanted is None else f" of {glance.wanted:,}"
     line = f"{glance.folder}: {glance.draws:,}{of} draws"
+    if glance.unfinished:
+        line += f" and {glance.unfinished:,} in unfinished shards"
     if glance.per_second:
         line += f", {glance.per_second:,.0f}/s by {glance.workers or 1} workers"
         if (glance.machines or 1) > 1:

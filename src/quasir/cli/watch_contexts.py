@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quasir.certificates.whole import Whole
+from quasir.certificates.contexts_certificate import ContextsCertificate
 from quasir.errors import InputError, QuasirError
 from quasir.runs.contexts.on_disk import ContextRun
 from quasir.runs.outcome import choose_beta
-from quasir.runs.until import Precision, Promised
-from quasir.runs.watcher import Glance, speed_of
+from quasir.runs.shard_work import kept_draws
+from quasir.runs.watch import Glance, Guaranteed, Precision, speed_of
 
 __all__ = ["ContextsGlance", "ContextsWatcher", "check_until"]
 
@@ -30,13 +30,13 @@ class ContextsGlance(Glance):
     contexts : int
     begun : int
         Contexts that have draws.
-    whole : Whole or None
+    whole : ContextsCertificate or None
     """
 
     rounds: int
     contexts: int
     begun: int
-    whole: Whole | None
+    whole: ContextsCertificate | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -48,13 +48,13 @@ class ContextsGlance(Glance):
         }
 
 
-def check_until(wishes: list[Precision | Promised], context: int | None) -> None:
-    """Refuse wishes that nothing over all contexts is judged by."""
-    for wish in wishes:
-        if context is None and not (isinstance(wish, Promised) and wish.name == "tvd"):
+def check_until(requests: list[Precision | Guaranteed], context: int | None) -> None:
+    """Refuse requests that nothing over all contexts is judged by."""
+    for request in requests:
+        if context is None and not (isinstance(request, Guaranteed) and request.name == "tvd"):
             raise InputError(
-                "over all contexts only a mean TVD is promised, as in --until tvd<=0.1: for other "
-                "wishes name one context with --context."
+                "over all contexts only a mean TVD is guaranteed, as in --until tvd<=0.1: for "
+                "other requests name one context with --context."
             )
 
 
@@ -75,7 +75,7 @@ class ContextsWatcher:
         if self.context is not None and len(counts) and counts[self.context]:
             curve = run[self.context].curve
             try:
-                certificate, short = choose_beta(curve, run.recipe.choose.wish)
+                certificate, short = choose_beta(curve, run.recipe.choose.asked)
             except QuasirError as error:
                 short = str(error)
         elif self.context is None and draws and (self.judged or len(run) <= FEW):
@@ -83,6 +83,7 @@ class ContextsWatcher:
         return ContextsGlance(
             folder=self.folder,
             draws=draws,
+            unfinished=max(kept_draws(store) - draws, 0),
             wanted=run.recipe.draws,
             per_second=speed_of(store),
             workers=store.manifest.workers,

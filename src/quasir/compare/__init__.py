@@ -1,11 +1,10 @@
 """Samplers compared at equal cost, on one pool of draws (appendices F and G).
 
 `compare` makes the paper's tables `tab:ext_female_science` and `tab:ext_amazing` for any stored
-draws, and `variance` makes its table `tab:is-variance`.
+draws.
 """
 
 from quasir.compare.comparison import SAMPLERS, Comparison, compare
-from quasir.compare.rows import Row
-from quasir.compare.spread import Variance, variance
+from quasir.compare.measures import Row
 
-__all__ = ["SAMPLERS", "Comparison", "Row", "Variance", "compare", "variance"]
+__all__ = ["SAMPLERS", "Comparison", "Row", "compare"]

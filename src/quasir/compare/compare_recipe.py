@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quasir import recipes
-from quasir.compare.comparison import SAMPLERS, Comparison, compare
-from quasir.compare.methods import WALKS
-from quasir.compare.spread import Variance, variance
-from quasir.compare.walks import Walks, editor_for
-from quasir.compare.writing import write_comparison
+from quasir.compare.comparison import SAMPLERS, Comparison, check_names, compare
+from quasir.compare.measures import Measured, measure
+from quasir.compare.methods import WALKS, Cost
+from quasir.compare.sampler_table import write_comparison
 from quasir.core.files import is_file
-from quasir.core.progress import Quiet, Reporter
+from quasir.core.items import TokenTexts, take
+from quasir.core.progress import Quiet, Report, Reporter
+from quasir.core.types import Items, Proposal, optional_attribute
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.recipes.paths import located
+from quasir.metrics import perplexity
+from quasir.proposals.mixture import Mixture
+from quasir.recipes.building import located
 from quasir.recipes.schema import Recipe
-from quasir.runs.begun import BegunRun, check_seed, refuse_changes
+from quasir.runs.begun import ActiveRun, check_seed, refuse_changes
 from quasir.runs.integrity import read_checked
 from quasir.runs.pipeline import begin, draw_all, folder_of
+from quasir.samplers.rwmh import RWMH, Editor
 from quasir.store import MANIFEST, Store, locked
+from quasir.targets.product import Product
 
 if TYPE_CHECKING:
     from quasir.text import MaskedLM
-
-__all__ = ["compare_recipe"]
 
 SPARE = 2
 """Editor's tokens for one token of the base, at most, where their tokens differ."""
@@ -35,21 +41,10 @@ SPARE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeComparison:
-    """A comparison on a run.
-
-    Attributes
-    ----------
-    folder : Path
-        The folder of the run.
-    found : Comparison
-    spread : Variance
-    written : dict of Path
-        The files of the comparison, by name.
-    """
+    """A comparison on the run in a folder, and the files written, by name."""
 
     folder: Path
     found: Comparison
-    spread: Variance
     written: dict[str, Path]
 
 
@@ -58,39 +53,23 @@ def compare_recipe(
     samplers: Sequence[str],
     rates: Sequence[float],
     *,
-    n: int = 1000,
-    runs: int = 10,
-    burn_in: int = 1000,
     editor: str | None = None,
-    walk_steps: int | None = None,
     draws: int | None = None,
     out: Path | None = None,
     allow_code: bool = False,
     seed: int | None = None,
     reporter: Reporter | None = None,
+    **options: Any,
 ) -> RecipeComparison:
     """Compare samplers on the draws of a recipe's run, and write the tables into it.
 
-    No model is loaded where the draws are there, except for random walks.
-
-    Parameters
-    ----------
-    recipe : str
-        A built-in recipe's name, a YAML file, a run's folder, or a folder of saved draws.
-    samplers, rates, n, runs, burn_in, walk_steps
-        As in `compare`.
-    editor : str, optional
-        The masked language model of the random walks; by default the one built in for the base.
-    draws, seed : int, optional
-        Instead of the recipe's.
-    out : Path, optional
-        Folder of the run.
-    allow_code : bool
-        Whether the recipe's own Python features may be run.
-    reporter : Reporter, optional
+    `recipe` is a built-in recipe's name, a YAML file, a run's folder, or a folder of saved draws.
+    No model is loaded where the draws are there, except for random walks. The options are those of
+    `compare`.
     """
     reporter = reporter or Quiet()
-    folder = _folder(recipe, out)
+    saved = Path(recipe)  # it may hold draws saved from Python, without a recipe
+    folder = saved if out is None and _is_run(saved) else folder_of(recipe, out)
     read = _recipe(recipe, folder, draws, seed)
     masked = _editor(samplers, editor, read)
     with locked(folder):
@@ -106,30 +85,14 @@ def compare_recipe(
         walk = None if masked is None or begun is None else _walks(begun, masked, reporter)
         with reporter.stage("comparing") as report:
             found = compare(
-                pool,
-                samplers,
-                rates,
-                n=n,
-                runs=runs,
-                burn_in=burn_in,
-                recipe=read,
-                walk=walk,
-                walk_steps=walk_steps,
-                progress=report,
+                pool, samplers, rates, recipe=read, walk=walk, progress=report, **options
             )
-        spread = variance(pool)
-        written = write_comparison(folder / "compare", folder.name, found, spread)
-    return RecipeComparison(folder=folder, found=found, spread=spread, written=written)
+        written = write_comparison(folder / "compare", folder.name, found)
+    return RecipeComparison(folder=folder, found=found, written=written)
 
 
 def _is_run(folder: Path) -> bool:
     return is_file(folder / MANIFEST)
-
-
-def _folder(recipe: str, out: Path | None) -> Path:
-    """Return the folder of a run, which may hold draws saved from Python, without a recipe."""
-    saved = Path(recipe)
-    return saved if out is None and _is_run(saved) else folder_of(recipe, out)
 
 
 def _recipe(recipe: str, folder: Path, draws: int | None, seed: int | None) -> Recipe | None:
@@ -148,17 +111,16 @@ def _recipe(recipe: str, folder: Path, draws: int | None, seed: int | None) -> R
 
 def _editor(names: Sequence[str], editor: str | None, recipe: Recipe | None) -> MaskedLM | None:
     """Load the editor of the random walks, or say what is missing, before anything is drawn."""
-    wrong = [name for name in names if name not in SAMPLERS]
-    if wrong or not names:
-        given = f"no sampler is called {wrong[0]!r}" if wrong else "no sampler is named"
-        raise InputError(f"{given}: there are {', '.join(SAMPLERS)}.")
-    walks = [name for name in names if name in WALKS]
+    check_names(names)
+    if not names:
+        raise InputError(f"no sampler is named: there are {', '.join(SAMPLERS)}.")
+    walks = " and ".join(name for name in names if name in WALKS)
     if not walks:
         return None
     if recipe is None or recipe.base.model is None:
         raise InputError(
-            f"{' and '.join(walks)} edit the texts of a language model, but the base of this run "
-            "is none: leave them out of --samplers."
+            f"{walks} edit the texts of a language model, but the base of this run is none: leave "
+            "them out of --samplers."
         )
     from quasir.text import MaskedLM
     from quasir.text.loading import BUILT_IN
@@ -166,14 +128,13 @@ def _editor(names: Sequence[str], editor: str | None, recipe: Recipe | None) -> 
     name = editor or f"{recipe.base.model}-masked"
     if editor is None and name not in BUILT_IN:
         raise InputError(
-            f"{' and '.join(walks)} edit texts with a masked language model, and none is named: "
-            "give --editor NAME, a folder or a hub id such as bert-base-cased, or leave them out "
-            "of --samplers."
+            f"{walks} edit texts with a masked language model, and none is named: give --editor "
+            "NAME, a folder or a hub id such as bert-base-cased, or leave them out of --samplers."
         )
     return MaskedLM(name)
 
 
-def _walks(run: BegunRun, masked: MaskedLM, reporter: Reporter) -> Walks:
+def _walks(run: ActiveRun, masked: MaskedLM, reporter: Reporter) -> Walks:
     editor, shared = editor_for(masked, run.target.base)
     limit = run.recipe.max_tokens
     if not shared:
@@ -184,3 +145,101 @@ def _walks(run: BegunRun, masked: MaskedLM, reporter: Reporter) -> Walks:
         # The base has its own limit; the editor's must not cut a text that the base can give.
         limit = min(SPARE * limit, masked.max_tokens or SPARE * limit)
     return Walks(run.target, run.proposal, editor, limit)
+
+
+class Walks:
+    """Runs `RWMH` from stored draws, and measures its samples; `max_tokens` are the editor's.
+
+    Runs are independent: each chain of one call has its own generator. Run k is chain k or, where
+    each sample has its own chain, the chains k, k + runs, ... The networks score all of them at
+    once. The chains of run k start at the first draws with P(x) > 0 of its own stretch of the
+    pool. Where tokenizers differ, a draw that the editor's tokens cannot express is skipped.
+    """
+
+    def __init__(
+        self, target: Product, proposal: Proposal, editor: Editor, max_tokens: int
+    ) -> None:
+        self.target, self.proposal, self.editor = target, proposal, editor
+        self.max_tokens = max_tokens
+
+    def __call__(
+        self, *, name: str, cost: Cost, n: int, seed: int, stretches: list[Draws], report: Report
+    ) -> tuple[int, list[Measured]]:
+        """Return how many samples each run gave, and what was measured on them."""
+        runs, reset = len(stretches), name == "rwmh-reset"
+        schedule: dict[str, Any] = (
+            {"reset": cost.chain} if reset else {"burn_in": cost.burn_in, "thin": cost.steps}
+        )
+        sampler = RWMH(
+            self.target,
+            self.proposal,
+            self.editor,
+            max_tokens=self.max_tokens,
+            chains=runs,
+            **schedule,
+        )
+        stretches = [replace(one, items=_texts(one.items, self.proposal)) for one in stretches]
+        indices = [_starts(sampler, stretch, n if reset else 1) for stretch in stretches]
+        each = min(map(len, indices))
+        if not each:
+            raise InputError(
+                f"{name} has no start: in some run, no text keeps P(x) > 0 when written as at most "
+                f"{self.max_tokens} tokens of the editor. Name another --editor, or draw more."
+            )
+        n = each if reset else n
+        starts = Draws.concatenate(
+            [stretch.take(at[:each]) for stretch, at in zip(stretches, indices, strict=True)]
+        )
+        in_turn = np.arange(runs * each).reshape(runs, each).T.ravel()
+        chain = sampler.sample(n * runs, seed, progress=report, starts=starts.take(in_turn))
+        measured = []
+        for run in range(runs):
+            own = chain.take(np.arange(run, n * runs, runs))
+            drawn = int(indices[run][each - 1]) + 1
+            ppl = perplexity(own.items, self.target.base)
+            proposals = drawn + chain.steps / runs
+            measured.append(
+                measure(own.items, own.features, proposals, ppl, warnings=chain.warnings)
+            )
+        return n, measured
+
+
+def _starts(sampler: RWMH, stretch: Draws, wanted: int) -> NDArray[np.intp]:
+    """Return the indices of the first draws that a chain can start at."""
+    possible = np.flatnonzero(stretch.log_p > -np.inf)
+    found: list[int] = []
+    while len(possible) and len(found) < wanted:
+        indices, possible = np.split(possible, [min(wanted - len(found), len(possible))])
+        _, log_p = sampler.starts(take(stretch.items, indices))
+        found += indices[log_p > -np.inf].tolist()
+    return np.array(found, np.intp)
+
+
+def _texts(items: Items, proposal: Any) -> Items:
+    """Return stored texts with the tokenizer of their ids, or as plain strings."""
+    if not isinstance(items, TokenTexts):
+        return items
+    from quasir.text import Texts
+
+    while isinstance(proposal, Mixture):
+        proposal = proposal.components[0]
+    tokenizer = optional_attribute(proposal, "tokenizer")
+    if tokenizer is None:
+        return items.strings
+    return Texts(items.ids, items.offsets, tokenizer)
+
+
+def editor_for(masked: MaskedLM, base: object) -> tuple[MaskedLM, bool]:
+    """Return a masked model as the editor of a base's texts, and whether both share their tokens.
+
+    Where the tokens differ, the chain is over the masked model's tokens, and the base scores the
+    text.
+    """
+    from quasir.text import MaskedLM
+
+    try:
+        shared = MaskedLM(model=masked.model, tokenizer=masked.tokenizer, base=base)
+    except InputError:
+        return masked, False
+    shared.name = masked.name
+    return shared, True

@@ -1,46 +1,40 @@
-"""The comparison of samplers at equal cost (appendices F and G of the paper)."""
+"""Samplers compared at equal cost on stored draws (appendices F and G of the paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-import numpy as np
-
-from quasir.compare.methods import METHODS, WALKS, Cost
-from quasir.compare.rows import Row, WalkRunner, proposal_row, replay_row, walk_row
-from quasir.compare.stretches import Stretches, stretches_for
-from quasir.compare.tokens import Counter, token_counter
+from quasir.compare.measures import Counter, Measured, Row, measure_kept, token_counter
+from quasir.compare.methods import (
+    METHODS,
+    WALKS,
+    Cost,
+    Stretches,
+    count_possible,
+    keep_first,
+    stretches_for,
+)
 from quasir.core.arguments import as_rate, check_count
 from quasir.core.progress import Progress, Report, progress_of
+from quasir.core.streams import Purpose, derived_seed
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes.schema import Recipe
 
-__all__ = ["SAMPLERS", "Comparison", "compare", "cost_of"]
-
 SAMPLERS = (*METHODS, *WALKS)
+WalkRunner: TypeAlias = Callable[..., tuple[int, list["Measured"]]]
+"""Runs a random walk from stored draws, as `Walks` does: samples of a run, and what each gave."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The rows of the table, and what must be known to read them.
 
-    Attributes
-    ----------
-    rows : list of Row
-    pool_size : int
-        Draws in the pool.
-    stretches : list of Stretches
-        The draws of each run, one entry for each rate.
-    n, runs : int
-        Samples a run, and runs, as asked for.
-    boolean : dict
-        Whether each feature is true or false, and so shown in per cent.
-    wanted : dict
-        The means that the recipe wants, where it wants any.
-    no_ppl : str
-        Why no row has a perplexity; empty where some row may have one.
+    Each rate has its stretches of the pool. `n` samples in each of `runs` runs were asked for.
+    A `boolean` feature is shown in per cent; `wanted` has the means that the recipe wants. `no_ppl`
+    says why no row has a perplexity; it is empty where some row may have one.
     """
 
     rows: list[Row]
@@ -76,7 +70,7 @@ def compare(
     rates : sequence of float
         Samples per proposal; rounded to 1/k for whole k, since a chain keeps one state in k.
     n, runs : int
-        Samples a run, and runs; fewer where the pool is too small, see `stretches_for`.
+        Samples of each run, and runs; fewer where the pool is too small, see `stretches_for`.
     burn_in : int
         Proposals before the first sample of a chain that is not reset.
     recipe : Recipe, optional
@@ -103,22 +97,23 @@ def compare(
     """
     check_count("n", n)
     check_count("runs", runs)
+    check_count("burn_in", burn_in, least=0)
     if walk_steps is not None:
         check_count("walk_steps", walk_steps)
-    names = _checked(samplers, walk)
-    costs = _costs(rates, burn_in, pool)
-    every = stretches_for(pool, costs, names, n=n, runs=runs)
+    names = list(dict.fromkeys(samplers))
+    check_names(names)
+    if walk is None and (walks := [name for name in names if name in WALKS]):
+        raise InputError(
+            f"{walks[0]} edits texts with a masked language model, and none was given: name one "
+            "with --editor, a folder or a hub id, or leave it out."
+        )
+    every = stretches_for(pool, _costs(rates, burn_in, pool), names, n=n, runs=runs)
     count, no_ppl = token_counter(recipe, pool.items)
-    tasks = [
-        _Task.within(walk_steps, stretches, name)
-        for stretches in every
-        for name in names
-        if stretches.n
-    ]
+    tasks = [(_within(walk_steps, one, name), name) for one in every for name in names if one.n]
     report = progress_of(progress, "samples measured and steps walked")
-    first = proposal_row(pool, every[0], n, count)
+    rows = [*_proposal_row(pool, every[0], n, count), *_rows(pool, tasks, count, walk, report)]
     return Comparison(
-        rows=[*first, *_rows(pool, tasks, count=count, walk=walk, report=report)],
+        rows=rows,
         pool_size=len(pool),
         stretches=every,
         n=n,
@@ -129,92 +124,21 @@ def compare(
     )
 
 
-def cost_of(rate: float, burn_in: int, possible: float = 1.0) -> Cost:
-    """Return the cost of a sample at a rate, in a whole number of proposals.
+def check_names(names: Sequence[str]) -> None:
+    """Refuse a sampler that is not known."""
+    wrong = [name for name in names if name not in SAMPLERS]
+    if wrong:
+        raise InputError(f"no sampler is called {wrong[0]!r}: there are {', '.join(SAMPLERS)}.")
 
-    `possible` is the share of draws with P(x) > 0.
 
-    Examples
-    --------
-    >>> cost_of(0.001, 1000).steps, cost_of(0.3, 1000).steps, cost_of(0.3, 1000, 0.04).wait
-    (1000, 3, 24)
-    """
+def sample_cost(rate: float, burn_in: int, possible: float = 1.0) -> Cost:
+    """Return the cost of a sample at a rate; `possible` is the share of draws with P(x) > 0."""
     return Cost(round(1 / as_rate(rate)), burn_in, round(1 / possible) - 1)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A row that is still to be made; the stretches' n is the size of its runs."""
-
-    stretches: Stretches
-    name: str
-
-    @classmethod
-    def within(cls, walk_steps: int | None, stretches: Stretches, name: str) -> _Task:
-        """Return the task of a sampler, with fewer samples where a walk has too few steps."""
-        if walk_steps is None or name not in WALKS:
-            return cls(stretches, name)
-        burn_in, each = _steps(stretches.cost, name)
-        most = max(1, (walk_steps // stretches.runs - burn_in) // each)
-        return cls(replace(stretches, n=min(stretches.n, most)), name)
-
-    @property
-    def effort(self) -> int:
-        """The steps of a walk, which are expensive; the samples of any other sampler."""
-        stretches = self.stretches
-        if self.name not in WALKS:
-            return stretches.runs * stretches.n
-        burn_in, each = _steps(stretches.cost, self.name)
-        return stretches.runs * (burn_in + stretches.n * each)
-
-
-def _steps(cost: Cost, name: str) -> tuple[int, int]:
-    """Return a run's steps before its first sample, and its steps for each sample."""
-    return (0, cost.chain) if name == "rwmh-reset" else (cost.burn_in, cost.steps)
-
-
-def _rows(
-    pool: Draws,
-    tasks: Sequence[_Task],
-    *,
-    count: Counter | None,
-    walk: WalkRunner | None,
-    report: Report,
-) -> Iterator[Row]:
-    """Make the rows one after another, and report the progress over all of them."""
-    total, done = sum(task.effort for task in tasks), 0
-    for task in tasks:
-        before, done = done, done + task.effort
-        if task.name in WALKS:
-            assert walk is not None
-
-            def within(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
-                report(min(before + steps, end), total, min(before + steps, end))
-
-            yield walk_row(pool, task.stretches, task.name, walk=walk, report=within)
-        else:
-            yield replay_row(pool, task.stretches, task.name, count)
-        report(done, total, done)
-
-
-def _checked(samplers: Sequence[str], walk: WalkRunner | None) -> list[str]:
-    names = list(dict.fromkeys(samplers))
-    for name in names:
-        if name not in SAMPLERS:
-            raise InputError(f"no sampler is called {name!r}: there are {', '.join(SAMPLERS)}.")
-        if name in WALKS and walk is None:
-            raise InputError(
-                f"{name} edits texts with a masked language model, and none was given: name one "
-                "with --editor, a folder or a hub id, or leave it out."
-            )
-    return names
-
-
 def _costs(rates: Sequence[float], burn_in: int, pool: Draws) -> list[Cost]:
-    if burn_in != 0:
-        check_count("burn_in", burn_in)
-    possible = float((pool.log_p > -np.inf).mean())
-    costs = list(dict.fromkeys(cost_of(rate, burn_in, possible or 1.0) for rate in rates))
+    possible = count_possible(pool) / len(pool)
+    costs = list(dict.fromkeys(sample_cost(rate, burn_in, possible or 1.0) for rate in rates))
     if not costs:
         raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
     if not possible:
@@ -223,3 +147,69 @@ def _costs(rates: Sequence[float], burn_in: int, pool: Draws) -> list[Cost]:
             "use a proposal that reaches the target's support, or draw more."
         )
     return costs
+
+
+def _steps(cost: Cost, name: str) -> tuple[int, int]:
+    """Return the steps of a walk's run before its first sample, and for each sample."""
+    return (0, cost.chain) if name == "rwmh-reset" else (cost.burn_in, cost.steps)
+
+
+def _within(walk_steps: int | None, stretches: Stretches, name: str) -> Stretches:
+    """Return the stretches of a sampler, with fewer samples where a walk has too few steps."""
+    if walk_steps is None or name not in WALKS:
+        return stretches
+    burn_in, each = _steps(stretches.cost, name)
+    most = max(1, (walk_steps // stretches.runs - burn_in) // each)
+    return replace(stretches, n=min(stretches.n, most))
+
+
+def _effort(stretches: Stretches, name: str) -> int:
+    """Return the steps of a walk, which are expensive; the samples of any other sampler."""
+    burn_in, each = _steps(stretches.cost, name) if name in WALKS else (0, 1)
+    return stretches.runs * (burn_in + stretches.n * each)
+
+
+def run_seed(seed: int, steps: int, run: int) -> int:
+    """Return the seed of a run's own random choices at a rate; the stored draws have theirs."""
+    return derived_seed(seed, Purpose.COMPARE, steps, run)
+
+
+def _proposal_row(
+    pool: Draws, stretches: Stretches, n: int, count: Counter | None
+) -> Iterator[Row]:
+    """Yield the row of the proposal: the first draws of the first rate's stretches."""
+    size = stretches.n or min(n, stretches.length)
+    if size:
+        parts = stretches.cut(pool)
+        measured = [measure_kept(part, keep_first(part, size), count) for part in parts]
+        yield Row.of("proposal", Cost(1, 0), size, measured)
+
+
+def _rows(
+    pool: Draws,
+    tasks: Sequence[tuple[Stretches, str]],
+    count: Counter | None,
+    walk: WalkRunner | None,
+    report: Report,
+) -> Iterator[Row]:
+    """Make the rows one after another, and report the progress over all of them."""
+    total, done = sum(_effort(*task) for task in tasks), 0
+    for stretches, name in tasks:
+        before, done = done, done + _effort(stretches, name)
+        n, cost, parts = stretches.n, stretches.cost, stretches.cut(pool)
+        if name in WALKS:
+            assert walk is not None
+
+            def within(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
+                report(min(before + steps, end), total, min(before + steps, end))
+
+            seed = run_seed(pool.seed, cost.steps, list(WALKS).index(name))
+            n, measured = walk(name=name, cost=cost, n=n, seed=seed, stretches=parts, report=within)
+        else:
+            measured = []
+            for run, part in enumerate(parts):
+                seed = run_seed(pool.seed, cost.steps, len(WALKS) + run)
+                kept = METHODS[name].keep(part, n, cost, seed)
+                measured.append(measure_kept(part, kept, count))
+        yield Row.of(name, cost, n, measured)
+        report(done, total, done)

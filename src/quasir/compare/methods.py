@@ -1,16 +1,16 @@
-"""The samplers that replay stored draws: each says which draws of a stretch it keeps.
+"""Samplers on stored draws: which draws of a pool each run may use, and which a sampler keeps.
 
-All are given the same stretch, and each pays about ``steps`` proposals for a sample, the inverse
-of the acceptance rate. QRS keeps one draw in ``steps``, and a chain one state in ``steps``. A chain
-that is reset has ``steps`` states, its wait for a start included. SIR resamples from ``steps``
-draws for each sample (appendices F and G of the paper).
+All samplers are given the same stretch, and each pays about ``steps`` proposals for a sample, the
+inverse of the acceptance rate. QRS keeps one draw in ``steps``, and a chain one state in ``steps``.
+A chain that is reset has ``steps`` states, its wait for a start included. SIR resamples from
+``steps`` draws for each sample (appendices F and G of the paper).
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -18,56 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.tradeoff import tradeoff
+from quasir.certificates.curve import tradeoff
 from quasir.draws.draws import Draws
 from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.samplers.schedule import Schedule
 
-__all__ = [
-    "DEMANDS",
-    "METHODS",
-    "WALKS",
-    "Cost",
-    "Demand",
-    "Kept",
-    "label_of",
-    "proposal",
-    "waits",
-]
-
-Places = NDArray[np.intp]
-
-WALKS = ("rwmh", "rwmh-reset")
-"""The samplers that start at stored draws, but then propose edits of their own."""
-
-LABELS = {
-    "proposal": "proposal",
-    "qrs": "QRS",
-    "sir": "SIR",
-    "imh": "IMH-{}",
-    "imh-reset": "IMH-reset-{}",
-    "rwmh": "RWMH-{}",
-    "rwmh-reset": "RWMH-reset-{}",
-}
+FEWEST = 10
+"""A run should have so many samples: rather than fewer samples, there are then fewer runs."""
+FEWEST_RUNS = 5
+"""Rather than fewer runs than this, there are fewer samples: a standard deviation needs runs."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sample costs.
+    """What a sample costs: `steps` proposals, after a chain's `burn_in`.
 
-    Attributes
-    ----------
-    steps : int
-        Proposals for a sample.
-    burn_in : int
-        Proposals of a chain before its first sample.
-    wait : int
-        Mean number of draws with P(x) = 0 before one with P(x) > 0, where a chain can start.
-
-    Examples
-    --------
-    >>> Cost(100, wait=24).chain, Cost(10, wait=24).chain
-    (76, 1)
+    `wait` is the mean number of draws with P(x) = 0 before one with P(x) > 0, where a chain can
+    start.
     """
 
     steps: int
@@ -87,36 +54,24 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The samples that a sampler keeps from a stretch.
+    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order.
 
-    Attributes
-    ----------
-    places : array of int
-        Indices of the samples in the stretch, in the sampler's order.
-    proposals : int
-        Draws used for them, including the burn-in and the wait for a start.
-    certificate : Certificate or None
-        Has the distance of the samples' law to p, where it can be estimated.
-    doubts : tuple of str
+    `proposals` draws were used for them, including the burn-in and the wait for a start. The
+    certificate has the distance of the samples to p, where it can be estimated.
     """
 
-    places: Places
+    indices: NDArray[np.intp]
     proposals: int
     certificate: Certificate | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Demand:
     """How many draws a sampler needs.
 
-    Attributes
-    ----------
-    need : callable
-        ``need(n, cost, possible)`` returns how many draws give n samples, with room for chance;
-        `possible` is the share of draws with P(x) > 0.
-    most : callable
-        ``most(stretch, cost)`` returns how many samples a stretch gives.
+    ``need(n, cost, possible)`` draws give n samples, with room for chance; `possible` is the share
+    of draws with P(x) > 0. A stretch gives ``most(stretch, cost)`` samples.
     """
 
     need: Callable[[int, Cost, float], int]
@@ -125,41 +80,24 @@ class Demand:
 
 @dataclass(frozen=True)
 class Method(Demand):
-    """A sampler that replays draws.
-
-    Attributes
-    ----------
-    keep : callable
-        ``keep(stretch, n, cost, seed)`` returns the samples.
-    """
+    """A sampler that replays draws: ``keep(stretch, n, cost, seed)`` returns its samples."""
 
     keep: Callable[[Draws, int, Cost, int], Kept]
 
 
-def label_of(name: str, steps: int) -> str:
-    """Return the name of a sampler in the tables.
-
-    Examples
-    --------
-    >>> label_of("imh-reset", 1000), label_of("qrs", 1000)
-    ('IMH-reset-1000', 'QRS')
-    """
-    return LABELS[name].format(steps)
-
-
-def waits(n: int, possible: float) -> int:
+def draws_to_hold(n: int, possible: float) -> int:
     """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side.
 
     With s the share of draws with P(x) > 0, N draws hold N s of them on average, with a standard
     deviation of at most sqrt(N s). N s - 6 sqrt(N s) = n has the solution
     N s = (3 + sqrt(9 + n))^2.
-
-    Examples
-    --------
-    >>> waits(100, 1.0), waits(100, 0.5)
-    (100, 362)
     """
     return n if possible == 1 else math.ceil((3 + math.sqrt(9 + n)) ** 2 / possible)
+
+
+def count_possible(stretch: Draws) -> int:
+    """Return how many draws have P(x) > 0."""
+    return int((stretch.log_p > -np.inf).sum())
 
 
 class _Replayed:
@@ -177,48 +115,31 @@ class _Replayed:
 STORED = _Replayed()
 
 
-def proposal(stretch: Draws, n: int) -> Kept:
+def keep_first(stretch: Draws, n: int) -> Kept:
     """Return the proposal itself: the first n draws."""
     certificate = tradeoff(stretch, log_betas=[0.0]).proposal
-    return Kept(np.arange(n), n, certificate, tuple(certificate.doubts))
+    return Kept(np.arange(n), n, certificate, tuple(certificate.warnings))
 
 
-def _qrs_need(n: int, cost: Cost, possible: float) -> int:
-    return max(n * cost.steps, waits(n, possible))
-
-
-def _qrs_most(stretch: Draws, cost: Cost) -> int:
-    return min(len(stretch) // cost.steps, int((stretch.log_p > -np.inf).sum()))
-
-
-def _qrs(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+def _keep_best(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
     """Keep the n largest alphas of the first n*steps draws (Algorithm 2); beta is the next one."""
     samples = IncrementalQRS(STORED, STORED, cost.rate).replay(_numbered(stretch), n)
     if samples.log_beta == -math.inf:
         certificate = tradeoff(stretch, log_betas=[0.0]).projection
-        doubts = (*samples.doubts, *certificate.doubts)
+        warnings = (*samples.warnings, *certificate.warnings)
     else:
         certificate = tradeoff(stretch, log_betas=[samples.log_beta]).at(log_beta=samples.log_beta)
-        doubts = tuple(certificate.doubts)
-    return Kept(np.asarray(samples.items), samples.proposals, certificate, doubts)
+        warnings = tuple(certificate.warnings)
+    return Kept(np.asarray(samples.items), samples.proposals, certificate, warnings)
 
 
-def _sir_need(n: int, cost: Cost, possible: float) -> int:
-    return max(n * cost.steps, waits(1, possible))
-
-
-def _sir_most(stretch: Draws, cost: Cost) -> int:
-    possible = np.flatnonzero(stretch.log_p > -np.inf)
-    return len(stretch) // cost.steps if len(possible) else 0
-
-
-def _sir(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+def _resample(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
     """Draw n of the first n*steps draws by their weights."""
     # Where none of these has P(x) > 0, take all draws up to the first that has.
     first = int(np.argmax(stretch.log_p > -np.inf)) + 1
     candidates = _numbered(stretch).take(np.arange(max(n * cost.steps, first)))
     samples = SIR(STORED, STORED, len(candidates)).replay(candidates, n, seed)
-    return Kept(np.asarray(samples.items), samples.proposals, None, samples.doubts)
+    return Kept(np.asarray(samples.items), samples.proposals, None, samples.warnings)
 
 
 def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], Schedule]) -> Method:
@@ -228,10 +149,8 @@ def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], S
         return len(schedule(cost).cut(stretch.log_p > -np.inf, 0)[1])
 
     def keep(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        when = schedule(cost)
-        sampler = IMH(STORED, STORED, burn_in=when.burn_in, thin=when.thin, reset=when.reset)
-        chain = sampler.replay(_numbered(stretch), n)
-        return Kept(np.asarray(chain.items), chain.proposals, None, chain.doubts)
+        chain = IMH(STORED, STORED, **schedule(cost).options).replay(_numbered(stretch), n)
+        return Kept(np.asarray(chain.items), chain.proposals, None, chain.warnings)
 
     return Method(need, most, keep)
 
@@ -242,28 +161,84 @@ def _numbered(stretch: Draws) -> Draws:
 
 
 METHODS = {
-    "qrs": Method(_qrs_need, _qrs_most, _qrs),
+    "qrs": Method(
+        lambda n, cost, possible: max(n * cost.steps, draws_to_hold(n, possible)),
+        lambda stretch, cost: min(len(stretch) // cost.steps, count_possible(stretch)),
+        _keep_best,
+    ),
     "imh": _chain(
-        lambda n, cost, possible: waits(1, possible) + cost.burn_in + n * cost.steps,
+        lambda n, cost, possible: draws_to_hold(1, possible) + cost.burn_in + n * cost.steps,
         lambda cost: Schedule(cost.burn_in, cost.steps),
     ),
     "imh-reset": _chain(
-        lambda n, cost, possible: n * (cost.chain - 1) + waits(n, possible),
+        lambda n, cost, possible: n * (cost.chain - 1) + draws_to_hold(n, possible),
         lambda cost: Schedule(reset=cost.chain),
     ),
-    "sir": Method(_sir_need, _sir_most, _sir),
+    "sir": Method(
+        lambda n, cost, possible: max(n * cost.steps, draws_to_hold(1, possible)),
+        lambda stretch, cost: len(stretch) // cost.steps if count_possible(stretch) else 0,
+        _resample,
+    ),
 }
 """The samplers that replay draws, by their names on the command line."""
-
-DEMANDS: dict[str, Demand] = {
-    **METHODS,
+WALKS = {
     "rwmh": Demand(
-        lambda n, cost, possible: waits(1, possible),
-        lambda stretch, cost: sys.maxsize if (stretch.log_p > -np.inf).any() else 0,
+        lambda n, cost, possible: draws_to_hold(1, possible),
+        lambda stretch, cost: sys.maxsize if count_possible(stretch) else 0,
     ),
     "rwmh-reset": Demand(
-        lambda n, cost, possible: waits(n, possible),
-        lambda stretch, cost: int((stretch.log_p > -np.inf).sum()),
+        lambda n, cost, possible: draws_to_hold(n, possible),
+        lambda stretch, cost: count_possible(stretch),
     ),
 }
-"""All samplers; a random walk needs one stored draw for each chain, to start at."""
+"""The samplers that start at stored draws, one for each chain, but then propose edits."""
+DEMANDS: dict[str, Demand] = {**METHODS, **WALKS}
+"""All samplers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretches:
+    """The stretches of one rate: `runs` of them, each of `length` draws, one after another.
+
+    A run has `n` samples of every sampler at this rate; 0 where the draws are too few. All that
+    was asked for would need `wanted` draws.
+    """
+
+    cost: Cost
+    length: int
+    runs: int
+    n: int
+    wanted: int
+
+    def indices(self, run: int) -> NDArray[np.intp]:
+        """Return the indices in the pool of a run's draws."""
+        return np.arange(run * self.length, (run + 1) * self.length)
+
+    def cut(self, pool: Draws) -> list[Draws]:
+        """Return the draws of each run."""
+        return [pool.take(self.indices(run)) for run in range(self.runs)]
+
+
+def stretches_for(
+    pool: Draws, costs: Sequence[Cost], names: Sequence[str], *, n: int, runs: int
+) -> list[Stretches]:
+    """Cut a pool into stretches for each rate; those of one rate do not overlap.
+
+    Each rate uses the whole pool. Where it is too small for n samples in each of `runs` runs, runs
+    are lowered first, to `FEWEST_RUNS`; then n, to `FEWEST`; then runs again; then n.
+    """
+    pool = replace(pool, items=None, features={}, log_base=None)
+    possible = count_possible(pool) / len(pool)
+    demands, every = [DEMANDS[name] for name in names], []
+    for cost in costs:
+        need = max([n, *(demand.need(n, cost, possible) for demand in demands)])
+        most = max(min(runs, len(pool) // need), min(runs, FEWEST_RUNS))
+        for tried in range(most, 0, -1):
+            length = min(need, len(pool) // tried)
+            found = Stretches(cost=cost, length=length, runs=tried, n=0, wanted=runs * need)
+            parts = found.cut(pool)
+            size = min([n, length, *(d.most(part, cost) for d in demands for part in parts)])
+            if size >= min(n, FEWEST):
+                break
+        every.append(replace(found, n=size))
+    return every

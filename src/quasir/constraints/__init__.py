@@ -1,1 +1,1 @@
-"""Constraints: from wished moments to the target that has them."""
+"""Constraints: from wanted moments to the target that has them."""

@@ -1,4 +1,4 @@
-"""From wished moments to the target that has them and is closest to the base (section 3.2)."""
+"""From wanted moments to the target that has them and is closest to the base (section 3.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from quasir.core.progress import Progress
 from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draws import Draws
 from quasir.errors import InfeasibleError, InputError
-from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.estimate import Z95, Estimate, kish_ess
+from quasir.estimation.intervals import weighted_mean
 from quasir.targets.factors import Pointwise, Tilt
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
@@ -27,15 +28,16 @@ from quasir.targets.product import Product
 __all__ = ["constrain"]
 
 PRECISE = 0.005
-"""A moment whose standard error is at most this share of its feature's range is known well enough.
+"""A moment is known well enough if its standard error is at most this share of its spread.
 
-A wish of 0.5 is then met to within 0.01, which a few thousand samples cannot tell from 0.5.
+The spread is 1 for a boolean feature, and two standard deviations under p for another. A constraint
+of 0.5 is then met to within 0.01, which a few thousand samples cannot tell from 0.5.
 """
 
 
 def constrain(
     base: Any,
-    wishes: Mapping[Feature, float],
+    constraints: Mapping[Feature, float],
     n: int | None = None,
     seed: Seed = None,
     *,
@@ -43,26 +45,26 @@ def constrain(
     draws: Draws | None = None,
     progress: Progress = None,
 ) -> Constrained:
-    """Return the target that has the wished moments and is closest to the base in KL.
+    """Return the target that has the wanted moments and is closest to the base in KL.
 
-    A boolean feature with the wish 0 or 1 is pointwise: it holds for no item or for every item. The
-    others are distributional: p(x) ~ a(x) exp(lambda . phi(x)) on the items that remain. The
-    convex dual gives lambda from n draws.
+    A boolean feature with the constraint 0 or 1 is pointwise: it holds for no item or for every
+    item. The others are distributional: p(x) ~ a(x) exp(lambda . phi(x)) on the items that remain.
+    The convex dual gives lambda from n draws.
 
     Parameters
     ----------
     base : object with ``log_prob`` and ``sample``, or a Product on one
         a(x), or a(x) b(x) with factors that are given: the target then keeps these factors, and
-        lambda is fitted so that the wishes are met together with them.
-    wishes : mapping
+        lambda is fitted so that the constraints are met together with them.
+    constraints : mapping
         Feature -> the mean that it should have.
     n, seed : int, optional
         Draws to fit on, from the base, or from `proposal`. By default as many as it takes until
-        the standard error of every achieved moment is at most 0.005 times the range of its
-        feature, but no more than 100,000. They are independent of the draws that
-        `draw` makes with the same seed, so no draw is used both to fit and to certify.
+        every moment is precise (see `Constrained`), but no more than 100,000. They are
+        independent of the draws that `draw` makes with the same seed, so no draw is used both to
+        fit and to certify.
     proposal : Proposal, optional
-        Another model to draw from, weighted by a/q, if the base meets the wishes too rarely.
+        Another model to draw from, weighted by a/q, if the base meets the constraints too rarely.
     draws : Draws, optional
         Existing draws to fit on instead, with items, or with a column for each feature.
     progress : bool or callable
@@ -70,7 +72,7 @@ def constrain(
     Raises
     ------
     InfeasibleError
-        If the wishes cannot be met, contradict each other, or are supported by too few draws.
+        If the constraints cannot be met, contradict each other, or are supported by too few draws.
 
     Examples
     --------
@@ -79,10 +81,10 @@ def constrain(
     >>> she = qr.Feature("she", lambda x: x == "she")
     >>> they = qr.Feature("they", lambda x: x == "they")
     >>> target = qr.constrain(base, {they: 0.0, she: 0.5}, n=10_000, seed=0)
-    >>> np.exp(target.log_score(["they"])), target.achieved["she"].value.round(6)
-    (array([0.]), np.float64(0.5))
+    >>> np.exp(target.log_score(["they"])), round(target.achieved["she"], 6)
+    (array([0.]), 0.5)
     """
-    wanted = _checked(wishes)
+    wanted = _checked(constraints)
     given = base if isinstance(base, Product) else Product(base)
     _refuse_both(wanted, given)
     if draws is not None and proposal is not None:
@@ -107,7 +109,7 @@ def constrain(
 
 
 def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Constrained:
-    """Return the target that meets the wishes, from draws at hand."""
+    """Return the target that meets the constraints, from draws at hand."""
     columns = _columns(wanted, draws)
     pointwise = [
         feature for feature in wanted if _is_pointwise(columns[feature.name], wanted[feature])
@@ -122,7 +124,7 @@ def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Const
             f"{names} hold together for none of {len(draws):,} draws: they may contradict each "
             "other, or need draws from a proposal that meets them more often (proposal=...)."
         )
-    tilts, tilted_moments, ess = _tilts(
+    tilts, tilted_moments, ess, precise = _tilts(
         tilted,
         wanted,
         {name: column[possible] for name, column in columns.items()},
@@ -142,18 +144,15 @@ def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Const
             *tilts,
         ],
         watched=[*given.watched, *(f for f in pointwise if wanted[f] == 0.0)],
-        wishes={feature.name: wish for feature, wish in wanted.items()},
+        constraints={feature.name: moment for feature, moment in wanted.items()},
         achieved={feature.name: achieved[feature.name] for feature in wanted},
         ess=ess,
-        precise=all(
-            tilted_moments[feature.name].se <= PRECISE * np.ptp(columns[feature.name].astype(float))
-            for feature in tilted
-        ),
+        precise=precise,
     )
 
 
-def _is_pointwise(column: NDArray[Any], wish: float) -> bool:
-    return column.dtype == bool and wish in (0.0, 1.0)
+def _is_pointwise(column: NDArray[Any], moment: float) -> bool:
+    return column.dtype == bool and moment in (0.0, 1.0)
 
 
 def _all_met(
@@ -162,7 +161,7 @@ def _all_met(
     columns: dict[str, NDArray[Any]],
     n: int,
 ) -> NDArray[np.bool_]:
-    """Return which of n draws meet every pointwise wish; each wish must be met by some draw."""
+    """Return which of n draws meet every pointwise constraint; some draw must meet each."""
     met = np.ones(n, dtype=bool)
     for feature in pointwise:
         column = columns[feature.name]
@@ -178,8 +177,11 @@ def _tilts(
     columns: dict[str, NDArray[Any]],
     log_weight: Array,
     n: int,
-) -> tuple[list[Tilt], dict[str, Estimate], float]:
-    """Fit lambda on the possible draws, out of n; return the tilts, their moments, and the ESS."""
+) -> tuple[list[Tilt], dict[str, Estimate], float, bool]:
+    """Fit lambda on the possible draws, out of n.
+
+    Return the tilts, their moments, the ESS, and whether every moment is precise.
+    """
     phi = np.empty((len(log_weight), len(tilted)))
     mu = np.array([wanted[feature] for feature in tilted])
     for j, feature in enumerate(tilted):
@@ -187,43 +189,47 @@ def _tilts(
         phi[:, j] = column
         must_be_inside(feature, mu[j], phi[:, j], column.dtype == bool, n)
     coefficients, weight = _solved(tilted, phi, log_weight, mu)
-    ess = 1.0 / float((weight**2).sum())
-    if tilted:  # a pointwise wish has nothing to fit
+    ess = kish_ess(1.0, float((weight**2).sum()))
+    if tilted:  # a pointwise constraint has nothing to fit
         must_be_enough(ess, n)
-    moments = {}
+    moments, precise = {}, True
     for j, feature in enumerate(tilted):
-        mean = weight @ phi[:, j]
-        se = math.sqrt(float((weight**2) @ (phi[:, j] - mean) ** 2))
-        moments[feature.name] = Estimate(mean, se, mean - Z95 * se, mean + Z95 * se)
+        boolean = columns[feature.name].dtype == bool
+        bounds = (0.0, 1.0) if boolean else feature.bounds
+        moment = weighted_mean(phi[:, j], log_weight + phi @ coefficients, n, bounds)
+        spread = 1.0 if boolean else 2 * math.sqrt(float(weight @ (phi[:, j] - mu[j]) ** 2))
+        reach = max(moment.high - moment.value, moment.value - moment.low)
+        precise &= bool(moment.se <= PRECISE * spread and reach <= 2 * Z95 * PRECISE * spread)
+        moments[feature.name] = moment
     tilts = [Tilt(feature, float(c)) for feature, c in zip(tilted, coefficients, strict=True)]
-    return tilts, moments, ess
+    return tilts, moments, ess, precise
 
 
-def _checked(wishes: Mapping[Feature, float]) -> dict[Feature, float]:
-    if not wishes:
-        raise InputError("there are no wishes: give at least one feature and its moment.")
+def _checked(constraints: Mapping[Feature, float]) -> dict[Feature, float]:
+    if not constraints:
+        raise InputError("there are no constraints: give at least one feature and its moment.")
     wanted = {}
-    for feature, wish in wishes.items():
+    for feature, moment in constraints.items():
         if not isinstance(feature, Feature):
             raise InputError(
-                f"a wish is for a Feature, not for a {type(feature).__name__}: "
+                f"a constraint is for a Feature, not for a {type(feature).__name__}: "
                 "make one with qr.features, or qr.Feature(name, function)."
             )
-        value = number(f"the moment of {feature.name!r}", wish)
+        value = number(f"the moment of {feature.name!r}", moment)
         if math.isinf(value):
-            raise InputError(f"the moment of {feature.name!r} is {wish!r}, but must be finite.")
+            raise InputError(f"the moment of {feature.name!r} is {moment!r}, but must be finite.")
         wanted[feature] = value
     return wanted
 
 
 def _refuse_both(wanted: dict[Feature, float], given: Product) -> None:
-    """Refuse a wish for a feature that has a factor already: one of them would not hold."""
+    """Refuse a constraint for a feature that has a factor already: one of them would not hold."""
     names = {factor.feature.name for factor in given.factors}
     for feature in wanted:
         if feature.name in names:
             raise InputError(
-                f"{feature.name!r} is wished for, and is a factor of the base already: give the "
-                "tilt or the wish, not both."
+                f"{feature.name!r} is wanted for, and is a factor of the base already: give the "
+                "tilt or the constraint, not both."
             )
 
 
@@ -254,10 +260,10 @@ def _log_weights(given: Product, draws: Draws, met: NDArray[np.bool_]) -> Array:
     possible = met & (log_b > -np.inf)
     if np.isnan(draws.log_q[possible]).any():
         raise InputError(
-            f"{int(np.isnan(draws.log_q[possible]).sum())} draws that the wish allows have no log "
-            "q: they were drawn for a target that forbids them, and a mixture of language models "
-            "then leaves log q out. Draw for a target that allows them, such as base * feature of "
-            "this very wish."
+            f"{int(np.isnan(draws.log_q[possible]).sum())} draws that the constraint allows have "
+            "no log q: they were drawn for a target that forbids them, and a mixture of language "
+            "models then leaves log q out. Draw for a target that allows them, such as base * "
+            "feature of this very constraint."
         )
     log_base = np.full(len(draws), np.nan) if draws.log_base is None else draws.log_base.copy()
     missing = np.flatnonzero(possible & np.isnan(log_base))
@@ -275,7 +281,7 @@ def _solved(tilted: list[Feature], phi: Array, log_weight: Array, mu: Array) -> 
     """Return lambda and the weights of the draws under p."""
     if not tilted:
         return np.empty(0), np.exp(log_weight - np.logaddexp.reduce(log_weight))
-    solution = solve(phi, log_weight, mu)
+    solution = solve([(phi, log_weight)], mu)
     if solution is None:
         raise contradiction([feature.name for feature in tilted], phi, mu)
-    return solution
+    return solution[0], solution[1][0]

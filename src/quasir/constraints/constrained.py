@@ -1,15 +1,18 @@
-"""A target that was made from wishes, and what it achieved."""
+"""A target that was made from constraints, and what it achieved."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from quasir.certificates.tradeoff import tradeoff
+import numpy as np
+
 from quasir.core.progress import Progress
 from quasir.core.streams import Purpose, derived_seed, root_seed
 from quasir.core.types import Proposal, Seed
 from quasir.draws.draw import draw
+from quasir.errors import InfeasibleError
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.intervals import weighted_mean
 from quasir.targets.factors import Factor, Tilt
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
@@ -22,17 +25,21 @@ class Constrained(Product):
 
     Attributes
     ----------
-    wishes : dict
-        Feature name -> the wished moment.
+    constraints : dict
+        Feature name -> the wanted moment.
     coefficients : dict
         Feature name -> the fitted lambda; a pointwise feature has none.
     achieved : dict of Estimate
-        The moments of p. The value is the moment on the fitting draws; the standard error is the
-        uncertainty of the true moment of p, because those draws are finitely many.
+        The moments of p. The value is the moment on the fitting draws; the standard error and the
+        interval are for the true moment of p, because those draws are finitely many. The interval
+        allows for a heavy tail and keeps to the bounds that the feature declares; an end is
+        infinite where the draws do not bound the moment.
     ess : float
         Effective number of draws that the coefficients were fitted on.
     precise : bool
-        Whether the standard error of every moment is at most 0.005 of its feature's range.
+        Whether the standard error of every moment is at most 0.005 for a boolean feature, and 0.01
+        standard deviations under p for another, and no interval reaches more than twice as far
+        from the moment as with such a standard error and no heavy tail.
 
     Examples
     --------
@@ -48,17 +55,22 @@ class Constrained(Product):
         base: Any,
         factors: list[Factor],
         watched: list[Feature],
-        wishes: dict[str, float],
+        constraints: dict[str, float],
         achieved: dict[str, Estimate],
         ess: float,
         precise: bool,
     ) -> None:
         super().__init__(base, factors, watched)
-        self.wishes, self.achieved, self.ess, self.precise = wishes, achieved, ess, precise
+        self.constraints, self.achieved, self.ess, self.precise = (
+            constraints,
+            achieved,
+            ess,
+            precise,
+        )
         self.coefficients = {
             factor.feature.name: factor.coefficient
             for factor in factors
-            if isinstance(factor, Tilt) and factor.feature.name in wishes
+            if isinstance(factor, Tilt) and factor.feature.name in constraints
         }
 
     def check(
@@ -73,17 +85,26 @@ class Constrained(Product):
         They are independent of the draws of `constrain`, and of those that `draw` and the samplers
         make with the same seed.
         """
-        own = derived_seed(root_seed(seed), Purpose.CHECK)
-        draws = draw(self, proposal or self.base, n, seed=own, progress=progress)
-        curve = tradeoff(draws)
-        # At the largest ratio no ratio is cut: p_beta is p, on these draws.
-        moments = curve.at(log_beta=float(draws.log_ratio.max())).moments
-        return {name: moments[name] for name in self.wishes}
+        stream = derived_seed(root_seed(seed), Purpose.CHECK)
+        draws = draw(self, proposal or self.base, n, seed=stream, progress=progress)
+        possible = draws.log_ratio > -np.inf
+        if not possible.any():
+            raise InfeasibleError(
+                f"the target forbids all of {n:,} fresh draws, so its moments are not known: draw "
+                "more, or draw from a proposal that meets the constraint more often (proposal=...)."
+            )
+        bounds = {feature.name: feature.bounds for feature in self.features}
+        moments = {}
+        for name in self.constraints:
+            column = draws.features[name][possible]
+            own = (0.0, 1.0) if column.dtype == bool else bounds[name]
+            moments[name] = weighted_mean(column.astype(float), draws.log_ratio[possible], n, own)
+        return moments
 
     def __str__(self) -> str:
-        lines = [f"{'feature':<24} {'wished':>8}  {'lambda':>9}  achieved"]
-        for name, wish in self.wishes.items():
+        lines = [f"{'feature':<24} {'wanted':>8}  {'lambda':>9}  achieved"]
+        for name, moment in self.constraints.items():
             coefficient = self.coefficients.get(name)
             shown = "pointwise" if coefficient is None else f"{coefficient:.4f}"
-            lines.append(f"{name:<24} {wish:>8.4g}  {shown:>9}  {self.achieved[name]}")
+            lines.append(f"{name:<24} {moment:>8.4g}  {shown:>9}  {self.achieved[name]}")
         return "\n".join([*lines, f"from an effective {self.ess:,.0f} draws"])

@@ -1,105 +1,148 @@
-"""The convex dual of moment matching: lambda by a safeguarded Newton's method.
+"""The convex dual of moment matching: lambda by a damped Newton's method.
 
 Among the distributions with given means of phi, the one closest to the base in KL is
-p(x) ~ a(x) exp(lambda . phi(x)), and lambda minimises the convex function
+p(x) ~ a(x) exp(lambda . phi(x)), and lambda minimises a convex function. With several contexts c,
+each with its own normaliser, one lambda gives the wanted mean over contexts, and the function is
 
-    log E_a[exp(lambda . (phi(x) - mu))],
+    mean_c log E_{a(. | c)}[exp(lambda . (phi(x) - mu))].
 
-whose gradient is the moment error and whose Hessian is the covariance of phi under p. Draws
-with weights a(x)/q(x) stand in for the expectation (self-normalised importance sampling).
+Its gradient is the mean moment error, its Hessian the mean covariance of phi under p_c. Draws with
+weights a(x)/q(x) stand in for the expectations (self-normalised importance sampling).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.types import Array
 
 __all__ = ["separating_direction", "solve"]
 
+Groups = Sequence[tuple[Array, Array]]
+"""For each context the features of its draws (n, k), and their log weights under its base."""
+
 MOMENT_ERROR = 1e-8
 """Largest error of the moments on the draws, in units of the feature."""
-STEPS = 100
+SMALLEST_ERROR = 1e-13
+"""The error that rounding leaves, as a share of the largest distance of a feature from its
+constraint.
+"""
+STEPS = 200
+GAIN = 0.1
+"""A step is taken if the dual falls by this share of what its quadratic model predicts."""
 FAR = 200.0
 """A tilt of e^200 for one standard deviation means that the minimum is at infinity."""
-SUSPECT = 6.0
-"""Above a tilt of e^6, the moments may be on the edge of the hull, and met only in the limit."""
+STILL_MOVING = 1e-3
+"""At a minimum the next Newton step is 0; on an edge of the hull it shifts log weights by 1."""
 
 
-def solve(phi: Array, log_weight: Array, mu: Array) -> tuple[Array, Array] | None:
-    """Return lambda and the normalised weights of the tilted draws, or None if no minimum exists.
-
-    Parameters
-    ----------
-    phi : array (n, k)
-        The features of the draws.
-    log_weight : array (n,)
-        Log weights of the draws under the base.
-    mu : array (k,)
-        The wished means.
-    """
-    weight = _normalised(log_weight)
-    scale = np.sqrt(weight @ (phi - weight @ phi) ** 2)
-    a = (phi - mu) / scale
-    enough = 0.01 * MOMENT_ERROR / max(1.0, float(scale.max()))
-
-    def value(coefficients: Array) -> float:
-        exponent = log_weight + a @ coefficients
-        top = exponent.max()
-        return float(top + np.log(np.exp(exponent - top).sum()))
-
-    coefficients = np.zeros(phi.shape[1])
-    current = value(coefficients)
+def solve(groups: Groups, mu: Array) -> tuple[Array, list[Array]] | None:
+    """Return lambda and normalised weights of each context's draws, or None."""
+    plain = [np.exp(log_weight - _log_sum(log_weight)) for _, log_weight in groups]
+    centre = np.mean([w @ phi for w, (phi, _) in zip(plain, groups, strict=True)], axis=0)
+    spread = [w @ (phi - centre) ** 2 for w, (phi, _) in zip(plain, groups, strict=True)]
+    scale = np.sqrt(np.mean(spread, axis=0))
+    if not (scale > 0).all():
+        return None
+    # With normalised weights the dual is near 0, and rounding is small beside its last steps.
+    parts = [((phi - mu) / scale, log_weight - _log_sum(log_weight)) for phi, log_weight in groups]
+    reach = np.max([np.abs(a).max(axis=0) for a, _ in parts], axis=0)
+    enough = np.maximum(0.01 * MOMENT_ERROR / max(1.0, scale.max()), SMALLEST_ERROR * reach)
+    coefficients = np.zeros(len(mu))
+    current = _value(parts, coefficients)
     for _ in range(STEPS):
-        weight = _normalised(log_weight + a @ coefficients)
-        gradient = weight @ a
-        if np.abs(gradient).max() <= enough:
+        gradient, hessian = _slopes(parts, coefficients)
+        if (np.abs(gradient) <= enough).all():
             break
-        hessian = (a * weight[:, None]).T @ a - np.outer(gradient, gradient)
-        # Close to the edge of the hull the covariance is singular; a ridge keeps the step finite.
-        ridge = 1e-12 * max(1.0, float(np.trace(hessian)))
-        step = -np.linalg.solve(hessian + ridge * np.eye(len(gradient)), gradient)
-        slope, length = float(gradient @ step), 1.0
-        while length > 1e-10:
-            tried = value(coefficients + length * step)
-            if tried <= current + 1e-4 * length * slope:
+        rounding = 1e-15 * (1 + float(reach @ np.abs(coefficients)))
+        damping = _least_damping(hessian)
+        while damping < 1e12:
+            step = _newton_step(gradient, hessian, damping)
+            predicted = -float(gradient @ step + step @ hessian @ step / 2)
+            tried = _value(parts, coefficients + step)
+            if current - tried >= GAIN * predicted - rounding:
                 break
-            length /= 2
+            # The model fails so far out: a shorter step, turned towards the steepest descent.
+            damping = max(10 * damping, 1e-3 * float(np.abs(gradient).max()))
         else:
             break  # rounding allows no further descent
-        coefficients, current = coefficients + length * step, tried
+        coefficients, current = coefficients + step, tried
         if np.abs(coefficients).max() > FAR:
             return None
-    weight = _normalised(log_weight + a @ coefficients)
-    if np.abs((weight @ a) * scale).max() > MOMENT_ERROR:
+    gradient, hessian = _slopes(parts, coefficients)
+    if (np.abs(gradient) > np.maximum(MOMENT_ERROR / scale, 100 * enough)).any():
         return None
-    if np.abs(coefficients).max() > SUSPECT and separating_direction(phi, mu) is not None:
+    step = _newton_step(gradient, hessian, _least_damping(hessian))
+    if reach @ np.abs(step) > STILL_MOVING and separating_direction(groups, mu) is not None:
         return None
-    return coefficients / scale, weight
+    tilted = [log_weight + a @ coefficients for a, log_weight in parts]
+    return coefficients / scale, [np.exp(t - _log_sum(t)) for t in tilted]
 
 
-def separating_direction(phi: Array, mu: Array) -> Array | None:
-    """Return d with d . phi <= d . mu for every draw and < for some, or None.
+def separating_direction(groups: Groups, mu: Array) -> Array | None:
+    """Return d for which mu is at or past the largest mean of d . phi that weights give, or None.
 
-    Such a d shows that no distribution that gives every draw a positive weight has the means mu:
-    they lie outside the convex hull of the features, or on its edge.
+    Such a d shows that no distributions that give every draw a positive weight have the mean mu: it
+    lies outside the mean of the convex hulls of the contexts, or on its edge.
     """
     from scipy.optimize import linprog  # takes 0.2 s, and is needed only for a message
+    from scipy.sparse import csr_array, hstack, vstack
 
-    rows = np.unique(phi, axis=0) - mu
-    scale = np.abs(rows).max(axis=0)
-    rows = rows / np.where(scale > 0, scale, 1.0)
+    # d . (phi - mu) <= t_c for every draw of context c, and the t_c add up to at most 0; the draws
+    # and the sum of the t_c are to fall short of that by as much as they can.
+    rows = [np.unique(phi, axis=0) - mu for phi, _ in groups]
+    own = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    every = np.concatenate(rows)
+    scale = np.abs(every).max(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    every = every / scale
+    tops = csr_array((-np.ones(len(own)), (np.arange(len(own)), own)))
+    total = csr_array(np.concatenate([np.zeros(len(mu)), np.ones(len(rows))])[None])
     result = linprog(
-        rows.sum(axis=0), A_ub=rows, b_ub=np.zeros(len(rows)), bounds=[(-1, 1)] * phi.shape[1]
+        np.concatenate([every.sum(axis=0), 1.0 - np.bincount(own)]),
+        A_ub=vstack([hstack([csr_array(every), tops]), total]),
+        b_ub=np.zeros(len(every) + 1),
+        bounds=[(-1, 1)] * len(mu) + [(None, None)] * len(rows),
     )
     if not result.success or result.fun > -1e-9:
         return None
-    direction: Array = result.x / np.where(scale > 0, scale, 1.0)
+    direction: Array = result.x[: len(mu)] / scale
     direction /= np.abs(direction).max()
     return direction
 
 
-def _normalised(log_weight: Array) -> Array:
-    weight: Array = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    return weight
+def _value(parts: Groups, coefficients: Array) -> float:
+    logs = [_log_sum(log_weight + a @ coefficients) for a, log_weight in parts]
+    return sum(logs) / len(logs)
+
+
+def _slopes(parts: Groups, coefficients: Array) -> tuple[Array, Array]:
+    """Return the mean gradient and the mean Hessian."""
+    gradient = np.zeros(len(coefficients))
+    hessian = np.zeros((len(coefficients), len(coefficients)))
+    for a, log_weight in parts:
+        tilted = log_weight + a @ coefficients
+        weight = np.exp(tilted - _log_sum(tilted))
+        own = weight @ a
+        gradient += own
+        hessian += (a * weight[:, None]).T @ a - np.outer(own, own)
+    return gradient / len(parts), hessian / len(parts)
+
+
+def _newton_step(gradient: Array, hessian: Array, damping: float) -> Array:
+    ascent: NDArray[Any] = np.linalg.solve(hessian + damping * np.eye(len(gradient)), gradient)
+    return -ascent
+
+
+def _least_damping(hessian: Array) -> float:
+    """Return what keeps the step finite where the covariance is singular."""
+    return 1e-12 * max(1.0, float(np.trace(hessian)))
+
+
+def _log_sum(exponents: Array) -> float:
+    top = exponents.max()
+    return float(top + np.log(np.exp(exponents - top).sum()))

@@ -8,50 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.formatting import shown
+from quasir.core.formatting import short_repr
 from quasir.core.types import Array
 from quasir.errors import InputError, QuasirError
 
-__all__ = [
-    "LARGEST",
-    "MOST",
-    "as_log_beta",
-    "as_log_betas",
-    "as_rate",
-    "check_bool",
-    "check_callable",
-    "check_count",
-    "check_optional_count",
-    "check_request",
-    "exp_or_inf",
-    "is_iterable",
-    "number",
-    "reals",
-    "show",
-]
-
-MOST = 2**42
-"""Largest count: the random streams number 2**32 blocks of 2**10 draws."""
-MOST_AT_ALL = 2**63 - 1
-"""Largest budget or batch size: an int64, and ``sys.maxsize``."""
+MOST = 2**42  # largest count: the random streams number 2**32 blocks of 2**10 draws
+MOST_AT_ALL = 2**63 - 1  # largest budget or batch size: an int64, and ``sys.maxsize``
 LARGEST_LOG = 1e9
 """Largest size of log beta: floats beyond it differ by more than 1e-7, and so do estimates."""
 LARGEST = 1e150
 """Largest size of a number that is averaged: the square of a larger one may be infinite."""
-
-
-def show(value: Any, width: int = 80) -> str:
-    """Return a value as one line of text for a message, shortened.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> show("a text"), show(np.eye(2))
-    ("'a text'", 'array([[1., 0.], [0., 1.]])')
-    """
-    if isinstance(value, np.ndarray):
-        return shown(" ".join(repr(value).split()), width + 2)[1:-1]
-    return shown(value, width)
 
 
 def number(name: str, value: Any, *, nan: bool = False) -> float:
@@ -60,7 +26,7 @@ def number(name: str, value: Any, *, nan: bool = False) -> float:
         value = value[()]
     real = isinstance(value, (int, float, np.integer, np.floating))
     if isinstance(value, bool) or not real:
-        raise InputError(f"{name} is {show(value)}, but must be a number.")
+        raise InputError(f"{name} is {short_repr(value)}, but must be a number.")
     try:
         with np.errstate(over="ignore"):
             result = float(value)
@@ -69,27 +35,14 @@ def number(name: str, value: Any, *, nan: bool = False) -> float:
     if math.isnan(result) and not nan:
         raise InputError(f"{name} is NaN, but must be a number.")
     if math.isinf(result) and isinstance(value, int):
-        raise InputError(f"{name} is {show(value)}, which is outside a float's range.")
+        raise InputError(f"{name} is {short_repr(value)}, which is outside a float's range.")
     return result
 
 
 def reals(
     name: str, values: Any, error: type[QuasirError] = InputError, *, ndim: int | None = None
 ) -> NDArray[Any]:
-    """Return numbers as an array of booleans or float64.
-
-    Texts, complex numbers, other objects and masked entries raise the error: none is a number, and
-    some would become one in silence.
-
-    Examples
-    --------
-    >>> reals("values", [1, 2])
-    array([1., 2.])
-    >>> reals("values", ["1", "2"])
-    Traceback (most recent call last):
-    ...
-    quasir.errors.InputError: values are texts, not numbers.
-    """
+    """Return numbers as an array of booleans or float64; texts, objects and masks are errors."""
     if isinstance(values, np.ma.MaskedArray) or (
         isinstance(values, (list, tuple)) and any(value is np.ma.masked for value in values)
     ):
@@ -102,7 +55,7 @@ def reals(
         ) from problem
     if array.dtype.kind not in "biuf":
         named = {"c": "complex", "U": "texts", "S": "bytes"}
-        what = named.get(array.dtype.kind) or show(values, 40)
+        what = named.get(array.dtype.kind) or short_repr(values, 40)
         raise error(f"{name} are {what}, not numbers.")
     if ndim is not None and array.ndim != ndim:
         raise error(f"{name} have shape {array.shape}, but must have {ndim} dimension(s).")
@@ -117,10 +70,10 @@ def check_count(name: str, n: Any, *, least: int = 1, most: int = MOST) -> int:
     whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
     if not whole or n < least:
         bound = "above 0" if least == 1 else f"of at least {least}"
-        raise InputError(f"{name} is {show(n)}, but must be a whole number {bound}.")
+        raise InputError(f"{name} is {short_repr(n)}, but must be a whole number {bound}.")
     if n > most:
         raise InputError(
-            f"{name} is {show(n)}, but must be at most {most:,}: more cannot be counted."
+            f"{name} is {short_repr(n)}, but must be at most {most:,}: more cannot be counted."
         )
     return int(n)
 
@@ -134,13 +87,13 @@ def check_request(n: Any, rng: Any) -> int:
     """Refuse a request for draws without a number of them or without a generator."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(
-            f"rng is {show(rng)}, but must be a numpy Generator: np.random.default_rng(seed)."
+            f"rng is {short_repr(rng)}, but must be a numpy Generator: np.random.default_rng(seed)."
         )
     return check_count("n", n, least=0)
 
 
 def is_iterable(value: Any) -> bool:
-    """Return whether a value can be gone through; a 0-d array only seems so."""
+    """Return whether a value is iterable; a 0-d array is not."""
     try:
         iter(value)
     except Exception:
@@ -151,13 +104,13 @@ def is_iterable(value: Any) -> bool:
 def check_bool(name: str, value: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} is {show(value)}, but must be True or False.")
+        raise InputError(f"{name} is {short_repr(value)}, but must be True or False.")
 
 
 def check_callable(name: str, value: Any, what: str) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
-        raise InputError(f"{name} is {show(value)}, but must be {what}.")
+        raise InputError(f"{name} is {short_repr(value)}, but must be {what}.")
 
 
 def as_rate(rate: Any) -> float:
@@ -165,36 +118,31 @@ def as_rate(rate: Any) -> float:
     value = number("acceptance_rate", rate)
     if not 0 < value <= 1:
         raise InputError(
-            f"acceptance_rate is {show(rate)}, but must be above 0 and at most 1: "
+            f"acceptance_rate is {short_repr(rate)}, but must be above 0 and at most 1: "
             "the share of proposals to keep."
         )
     return value
 
 
 def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> float:
-    """Return log beta, given exactly one of beta and log beta.
-
-    Examples
-    --------
-    >>> as_log_beta(beta=1.0), as_log_beta(log_beta=800)
-    (0.0, 800.0)
-    """
+    """Return log beta, given exactly one of beta and log beta."""
     if (beta is None) == (log_beta is None):
         raise InputError(
-            f"beta={show(beta)} and log_beta={show(log_beta)} were given: give exactly one of them."
+            f"beta={short_repr(beta)} and log_beta={short_repr(log_beta)} were given: give exactly "
+            "one of them."
         )
     if log_beta is not None:
         level = number("log_beta", log_beta)
         if abs(level) > LARGEST_LOG:
             raise InputError(
-                f"log_beta is {show(log_beta)}, but must be between {-LARGEST_LOG:g} and "
+                f"log_beta is {short_repr(log_beta)}, but must be between {-LARGEST_LOG:g} and "
                 f"{LARGEST_LOG:g}: no ratio is larger."
             )
         return level
     level = number("beta", beta)
     if level <= 0 or level == math.inf:
         raise InputError(
-            f"beta is {show(beta)}, but must be above 0 and finite (Algorithm 1). "
+            f"beta is {short_repr(beta)}, but must be above 0 and finite (Algorithm 1). "
             "If it is outside a float's range, give log_beta instead."
         )
     return math.log(level)
@@ -213,18 +161,12 @@ def as_log_betas(betas: Any, log_betas: Any) -> Array:
     if not logs or not (np.abs(levels) <= LARGEST_LOG).all():
         above = ", all finite and above 0" if name == "betas" else f" of at most {LARGEST_LOG:g}"
         raise InputError(
-            f"{name} must be one or more numbers{above}, not {show(given)}. "
+            f"{name} must be one or more numbers{above}, not {short_repr(given)}. "
             "Betas out of a float's range can be given as log_betas."
         )
     return levels
 
 
 def exp_or_inf(x: float) -> float:
-    """Return e^x, or infinity if that is too large for a float.
-
-    Examples
-    --------
-    >>> exp_or_inf(0.0), exp_or_inf(800.0)
-    (1.0, inf)
-    """
+    """Return e^x, or infinity if that is too large for a float."""
     return math.exp(x) if x < 709.7 else math.inf

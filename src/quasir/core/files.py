@@ -13,19 +13,6 @@ from typing import Any
 
 from quasir.errors import InputError, StoreError
 
-__all__ = [
-    "FULL",
-    "hash_of",
-    "is_file",
-    "make_folder",
-    "shortened",
-    "unwritable",
-    "write_bytes",
-    "write_json",
-    "write_text",
-    "write_with",
-]
-
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers that mean "no room": the disk, the quota, or the largest size of a file."""
 
@@ -38,12 +25,6 @@ def write_with(
     With `durable`, wait until the file is on the disk; a file that can be made again does not need
     that. If two processes may write at once, a different `tag` for each separates their temporary
     files.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written: no room, no permission, a path that cannot be; `path` is then
-        unchanged.
     """
     temporary = path.with_name(f".{path.name}{tag}.partial")
     try:
@@ -63,13 +44,7 @@ def write_with(
 
 
 def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
-    """Return the error that says why a path cannot be written, and what to do.
-
-    Examples
-    --------
-    >>> print(unwritable(Path("runs/mine"), OSError(errno.EROFS, "")))
-    runs/mine could not be written: Read-only file system. Give a folder that can be written.
-    """
+    """Return the error that says why a path cannot be written, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     why = os.strerror(number) if number else str(error)
     if isinstance(error, ValueError):
@@ -89,13 +64,7 @@ def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are absent.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be made: a file is in the way, no permission, no room.
-    """
+    """Make a folder and those above it, where they are absent."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a null character or half a pair is a ValueError
@@ -103,13 +72,7 @@ def make_folder(path: Path) -> None:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a file is there.
-
-    Raises
-    ------
-    InputError
-        If that cannot be known: the name is too long, or looking is not permitted.
-    """
+    """Return whether a file is there."""
     try:
         return path.is_file()
     except OSError as error:

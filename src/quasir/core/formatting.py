@@ -3,79 +3,63 @@
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from pathlib import Path
 from typing import Any
-
-__all__ = ["escaped", "level_text", "shown", "tail_text", "wrapped"]
 
 
 def escaped(text: str, width: int = 80) -> str:
-    r"""Return text for a message: shortened, control and direction characters escaped, no quotes.
-
-    Examples
-    --------
-    >>> escaped("a\u202eb"), escaped("a" * 100, width=10)
-    ('a\\u202eb', 'aaaaaaa...')
-    """
+    """Return text for a message: shortened, control and direction characters escaped, no quotes."""
     cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: width + 1])
     return cut if len(cut) <= width else cut[: width - 3] + "..."
 
 
-def shown(value: Any, width: int = 60) -> str:
-    r"""Return a value for a message: its repr, shortened, whatever it is.
-
-    Control and direction characters are escaped. A value that has no repr, such as an integer of
-    5,000 digits, is described.
-
-    Examples
-    --------
-    >>> shown("a\u202eb"), shown("a" * 100, width=10), shown(10**5000)
-    ("'a\\u202eb'", "'aaaaaa...", 'an integer of about 5001 digits')
-    """
+def short_repr(value: Any, width: int = 80) -> str:
+    """Return the repr of any value in one line, shortened; an integer of 5,000 digits has none."""
     if isinstance(value, int) and value.bit_length() > 4000:
         return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
     if isinstance(value, (str, bytes)):
         value = value[: width + 1]
     try:
-        return escaped(repr(value), width)
+        text = repr(value)
     except Exception:  # a repr is the user's own code, or too deep
         return f"a {type(value).__name__}"
+    return escaped(" ".join(text.split()) if "\n" in text else text, width)
 
 
 def level_text(log_x: float) -> str:
-    """Return e^log_x as text, even if it is outside a float's range.
-
-    Examples
-    --------
-    >>> level_text(0.0), level_text(800.0)
-    ('1', 'e^800')
-    """
+    """Return e^log_x as text, even if it is outside a float's range."""
     return f"{math.exp(log_x):.4g}" if -690 < log_x < 700 else f"e^{log_x:.6g}"
 
 
-def tail_text(k: float) -> str:
-    """Return Pareto k as text.
+def rounded_up(x: float, digits: int = 3) -> float:
+    """Return the least number of so many digits that is not below x: for an upper bound."""
+    return _rounded(x, digits, ROUND_CEILING)
 
-    Examples
-    --------
-    >>> tail_text(0.3), tail_text(-math.inf)
-    ('Pareto k 0.30', 'largest ratios all equal')
-    """
+
+def rounded_down(x: float, digits: int = 3) -> float:
+    """Return the largest number of so many digits that is not above x: for a lower bound."""
+    return _rounded(x, digits, ROUND_FLOOR)
+
+
+def _rounded(x: float, digits: int, rounding: str) -> float:
+    if not math.isfinite(x):
+        return x
+    # The shortest decimal that is this float: 0.1 stays 0.1.
+    return float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(x)))))
+
+
+def tail_text(k: float) -> str:
+    """Return Pareto k as text."""
     if math.isnan(k):
         return "Pareto k unknown"
     return "largest ratios all equal" if k == -math.inf else f"Pareto k {k:.2f}"
 
 
 def wrapped(text: str, indent: str = "", further: str = "  ") -> list[str]:
-    """Return a text in lines of at most 79 characters, cut at spaces alone.
-
-    A path or a command is not cut at its hyphens: it must still work when it is copied.
-
-    Examples
-    --------
-    >>> wrapped("draw on with: quasir draw runs/my-own-run", "! ")
-    ['! draw on with: quasir draw runs/my-own-run']
-    """
+    """Return lines of at most 79 characters, cut at spaces alone: a command can be copied."""
     return textwrap.wrap(
         text,
         79,
@@ -84,3 +68,10 @@ def wrapped(text: str, indent: str = "", further: str = "  ") -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
+
+
+def command(name: str, folder: str | Path, *options: Any, own_code: bool = False) -> str:
+    """Return a command on a run, ready for a shell; `own_code` permits the recipe's own code."""
+    place = f"./{folder}" if str(folder).startswith("-") else str(folder)
+    words = ["quasir", name, place, *map(str, options), *(["--allow-code"] if own_code else [])]
+    return shlex.join(words)

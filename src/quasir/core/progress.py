@@ -10,10 +10,7 @@ from typing import Protocol, TypeAlias
 
 from quasir.errors import InputError
 
-__all__ = ["Lines", "Progress", "Quiet", "Report", "Reporter", "progress_of"]
-
-Report: TypeAlias = Callable[[int, int, int], object]
-"""Called with (done, wanted, proposed)."""
+Report: TypeAlias = Callable[[int, int, int], object]  # called with (done, wanted, proposed)
 Progress: TypeAlias = bool | Report | None
 """True shows a line on stderr, False nothing, None a line once the work takes seconds."""
 

@@ -6,30 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from quasir.core.arguments import check_count, reals, show
+from quasir.core.arguments import check_count, reals
+from quasir.core.formatting import short_repr
 from quasir.core.items import as_items
-from quasir.core.optional import offered
-from quasir.core.types import Array, Batch, Items, Proposal, Scorer, Target
+from quasir.core.types import Array, Batch, Items, Proposal, Scorer, Target, optional_attribute
 from quasir.errors import InputError, QuasirError, ScoreError
 
-__all__ = [
-    "check_drawn",
-    "check_log_scores",
-    "check_pair",
-    "check_proposal",
-    "check_rescored",
-    "check_same_kind",
-    "check_target",
-    "log_prob_of",
-    "name_of",
-    "propose",
-    "propose_scored",
-    "score",
-    "show",
-]
-
-LARGEST_SCORE = 1e100
-"""Largest size of a log score: its square is then far from overflow."""
+LARGEST_SCORE = 1e100  # largest size of a log score: its square is then far from overflow
 SLACK, NETWORK_SLACK = 1e-6, 1e-3
 """How far above 0 rounding may bring log q: in float64, and in a network's float32."""
 BARE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
@@ -82,12 +65,13 @@ def check_pair(target: Any, proposal: Any) -> None:
 
 def check_same_kind(target: Any, proposal: Any) -> None:
     """Refuse a density beside probabilities: no ratio of the two means anything."""
-    dense, other = offered(target, "density"), offered(proposal, "density")
+    dense, other = optional_attribute(target, "density"), optional_attribute(proposal, "density")
     if dense is None or other is None or bool(dense) == bool(other):
         return
     kinds = ("a density", "discrete") if dense else ("discrete", "a density")
     raise InputError(
-        f"the target ({show(target)}) is {kinds[0]}, but the proposal ({show(proposal)}) is "
+        f"the target ({short_repr(target)}) is {kinds[0]}, but the proposal "
+        f"({short_repr(proposal)}) is "
         f"{kinds[1]}: P(x)/q(x) would compare a density with a probability. Use two "
         "distributions of one kind."
     )
@@ -125,7 +109,7 @@ def _refuse(array: Array, items: Items, scorer: str, what: str) -> None:
     i = int(np.argmax(wrong))
     raise ScoreError(
         f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
-        f"the first being {show(items[i])}. A log score is a finite number of at most "
+        f"the first being {short_repr(items[i])}. A log score is a finite number of at most "
         f"{LARGEST_SCORE:g}, or -inf for an impossible item; correct the scorer for this item."
     )
 
@@ -193,7 +177,7 @@ def _ask(ask: Any, scorer: Any, items: Items) -> Any:
     except QuasirError:
         raise
     except (*BARE, RecursionError) as error:
-        first = f", beginning with {show(items[0])}" if len(items) else ""
+        first = f", beginning with {short_repr(items[0])}" if len(items) else ""
         raise ScoreError(
             f"{name_of(scorer)} failed with {type(error).__name__}: {error}, on {len(items)} "
             f"items{first}. It must give a score for every item that is drawn; correct it, or use "
@@ -203,13 +187,14 @@ def _ask(ask: Any, scorer: Any, items: Items) -> Any:
 
 def _check_at_most_one(proposal: Any, raw: Any, log_q: Array, items: Items, what: str) -> None:
     """Raise `ScoreError` if a probability is above 1 by more than rounding explains."""
-    if not len(log_q) or log_q.max() <= SLACK or offered(proposal, "density"):
+    if not len(log_q) or log_q.max() <= SLACK or optional_attribute(proposal, "density"):
         return
     network = _is_network(proposal, raw)
     i = int(np.argmax(log_q))
     if log_q[i] > (NETWORK_SLACK if network else SLACK):
         raise ScoreError(
-            f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {show(items[i])}: a probability "
+            f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {short_repr(items[i])}: a "
+            "probability "
             "above 1. It must be the log of a normalised probability; a proposal that is a density "
             "has the attribute density = True."
         )
@@ -219,7 +204,7 @@ def _is_network(proposal: Any, raw: Any) -> bool:
     """Return whether scores come from a network, and so are right to a few digits only."""
     parts = (proposal, *getattr(proposal, "components", ()))
     single = getattr(raw, "dtype", np.float64) != np.float64
-    return single or any(offered(part, "tokenizer") is not None for part in parts)
+    return single or any(optional_attribute(part, "tokenizer") is not None for part in parts)
 
 
 def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
@@ -236,7 +221,7 @@ def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
     if other.sum() > (len(items) // 4 if network else 0):
         i = int(np.argmax(other))
         raise ScoreError(
-            f"{name_of(proposal)} drew {show(items[i])} with log q = {log_q[i]:.6g}, but its "
+            f"{name_of(proposal)} drew {short_repr(items[i])} with log q = {log_q[i]:.6g}, but its "
             f"log_prob gives {again[i]:.6g}; {int(other.sum())} of the first {len(items)} draws "
             "differ. Both must be the log-probability that items are drawn with, or every ratio "
             "is wrong."
@@ -248,7 +233,7 @@ def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal
     impossible = log_q == -np.inf
     if impossible.any():
         i = int(np.argmax(impossible))
-        shown = f" ({show(items[i])})" if items is not None else ""
+        shown = f" ({short_repr(items[i])})" if items is not None else ""
         raise ScoreError(
             f"{proposal} has log q = -inf for {int(impossible.sum())} of {len(log_q)} items that "
             f"were drawn from it, the first being draw {i}{shown}. An item that was drawn has a "

@@ -20,22 +20,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from quasir.core.formatting import shown
+from quasir.core.formatting import short_repr
 from quasir.core.types import Array, Seed
 from quasir.errors import InputError
-
-__all__ = [
-    "BLOCK",
-    "LARGEST_SEED",
-    "VERSION",
-    "DrawStreams",
-    "Purpose",
-    "context_seed",
-    "derived_seed",
-    "log_uniforms",
-    "root_seed",
-    "stream",
-]
 
 BLOCK = 1024
 """Draws in a block. A constant of the format: another value gives other draws.
@@ -45,13 +32,11 @@ large enough that making two generators (35 us) costs less than drawing (70 us f
 proposals).
 """
 
-VERSION = 2
-"""Version of the keys. In version 1 a block's uniforms came from its generator's first child."""
+VERSION = 2  # version of the keys, which is the format of runs on disk: others are refused
 
 WORD = 2**32
 """numpy cuts a key into words of 32 bits; a longer number would run into the next place."""
-LARGEST_SEED = 2**128 - 1
-"""numpy gives a seed four words; a longer one would run into the key."""
+LARGEST_SEED = 2**128 - 1  # numpy gives a seed four words; a longer one would run into the key
 
 
 class Purpose(IntEnum):
@@ -93,6 +78,8 @@ class Purpose(IntEnum):
     """Draws that a guide's factors are fitted on; the index is the round."""
     CONTEXT = 2**31 + 15
     """A context: its place, and the hash of its text."""
+    LEARNED = 2**31 + 16
+    """Items of a proposal that learned from draws; the key has the hash of what it learned."""
 
 
 def root_seed(seed: Seed) -> int:
@@ -100,11 +87,6 @@ def root_seed(seed: Seed) -> int:
 
     An integer is returned as it is, None takes fresh entropy from the system, and a
     Generator gives 128 of its bits.
-
-    Examples
-    --------
-    >>> root_seed(7)
-    7
     """
     if seed is None:
         entropy = np.random.SeedSequence().entropy
@@ -116,20 +98,14 @@ def root_seed(seed: Seed) -> int:
     if whole and 0 <= seed <= LARGEST_SEED:
         return int(seed)
     raise InputError(
-        f"seed is {shown(seed)}, but must be an integer from 0 to 2**128 - 1, a numpy Generator, "
+        f"seed is {short_repr(seed)}, but must be an integer from 0 to 2**128 - 1, a numpy "
+        "Generator, "
         "or None."
     )
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> np.random.Generator:
-    """Return the generator of a purpose, at a place.
-
-    Examples
-    --------
-    >>> a, b = stream(0, Purpose.WALK, index=3), stream(0, Purpose.RESAMPLE, index=3)
-    >>> a.random() == b.random()
-    False
-    """
+    """Return the generator of a purpose, at a place."""
     return np.random.default_rng(_sequence(seed, purpose, index, part))
 
 
@@ -137,24 +113,13 @@ def derived_seed(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> 
     """Return a seed of 128 bits, for a purpose that needs a whole run of its own.
 
     Two derived seeds are as unlikely to be equal as any two random numbers of 128 bits.
-
-    Examples
-    --------
-    >>> derived_seed(0, Purpose.FIT) == derived_seed(0, Purpose.FIT) != derived_seed(1, Purpose.FIT)
-    True
     """
     state = _sequence(seed, purpose, index, part).generate_state(4, np.uint32)
     return int.from_bytes(state.astype("<u4").tobytes(), "little")
 
 
 def context_seed(seed: int, place: int, text: str) -> int:
-    """Return the seed of a context: it depends on the run's seed, its place and its text only.
-
-    Examples
-    --------
-    >>> context_seed(0, 1, "a") == context_seed(0, 1, "a") != context_seed(0, 2, "a")
-    True
-    """
+    """Return the seed of a context: it depends on the run's seed, its place and its text only."""
     if not 0 <= place < WORD:
         raise InputError(f"a context has the place {place}, but places go from 0 to 2**32 - 1.")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -163,6 +128,17 @@ def context_seed(seed: int, place: int, text: str) -> int:
     key = (int(Purpose.CONTEXT), place, *words)
     state = np.random.SeedSequence(seed, spawn_key=key).generate_state(4, np.uint32)
     return int.from_bytes(state.astype("<u4").tobytes(), "little")
+
+
+def learned_stream(rng: np.random.Generator, learned: str) -> np.random.Generator:
+    """Return a generator for what was learned, given by its hash (hexadecimal).
+
+    The draws that taught it may have come from `rng` itself: the hash is in the key, so no random
+    number of theirs comes again.
+    """
+    words = np.frombuffer(bytes.fromhex(learned), "<u4").tolist()
+    key = (int(Purpose.LEARNED), *words)
+    return np.random.default_rng(np.random.SeedSequence(root_seed(rng), spawn_key=key))
 
 
 def _sequence(seed: int, purpose: Purpose, index: int, part: int) -> np.random.SeedSequence:
@@ -176,17 +152,9 @@ def _sequence(seed: int, purpose: Purpose, index: int, part: int) -> np.random.S
 
 @dataclass(frozen=True)
 class DrawStreams:
-    """The random numbers of a run's draws, block by block.
-
-    Attributes
-    ----------
-    seed : int
-    version : int
-        Version of the keys; a run keeps the version that it began with.
-    """
+    """The random numbers of a run's draws, block by block."""
 
     seed: int
-    version: int = VERSION
 
     @classmethod
     def of(cls, seed: Seed) -> DrawStreams:
@@ -195,8 +163,6 @@ class DrawStreams:
 
     def propose(self, block: int) -> np.random.Generator:
         """Return the generator for proposing the items of a block."""
-        if self.version == 1:
-            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block,)))
         return stream(self.seed, Purpose.PROPOSE, block)
 
     def log_u(self, block: int) -> Array:
@@ -205,9 +171,6 @@ class DrawStreams:
         ``log u = -E`` with E a standard exponential: u is uniform on (0, 1) and never 0, so an
         item with P(x) = 0 is never accepted.
         """
-        if self.version == 1:
-            sequence = np.random.SeedSequence(self.seed, spawn_key=(block, 0))
-            return -np.random.default_rng(sequence).standard_exponential(BLOCK)
         return -stream(self.seed, Purpose.ACCEPT, block).standard_exponential(BLOCK)
 
 

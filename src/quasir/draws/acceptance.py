@@ -1,27 +1,29 @@
-"""Acceptance: Eq. 1 of the paper (`eq:p_beta`), and the decision of Algorithm 1.
+"""Acceptance: Eqs. 1 and 2 of the paper (`eq:p_beta`, `eq:ar`), and the decision of Algorithm 1.
 
 All code that accepts, samples or scores at a beta uses these functions.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from quasir.core.types import Array
+from quasir.core.types import Array, Items, optional_attribute
 
-__all__ = ["accepts", "log_acceptance", "log_p_beta", "log_ratio_of"]
+__all__ = [
+    "accepts",
+    "log_acceptance",
+    "log_normaliser",
+    "log_p_beta",
+    "log_ratio_of",
+    "log_z_beta",
+]
 
 
 def log_ratio_of(log_p: Array, log_q: Array) -> Array:
-    """Return the log of P(x)/q(x); it is -inf where P(x) = 0, also if log q is not known there.
-
-    Examples
-    --------
-    >>> log_ratio_of(np.array([-1.0, -np.inf]), np.array([-3.0, np.nan]))
-    array([  2., -inf])
-    """
+    """Return the log of P(x)/q(x); it is -inf where P(x) = 0, also if log q is not known there."""
     ratio: Array = log_p - log_q
     if len(ratio) and np.isnan(ratio.min()):
         ratio[np.isnan(log_q) & (log_p == -np.inf)] = -np.inf
@@ -29,13 +31,42 @@ def log_ratio_of(log_p: Array, log_q: Array) -> Array:
 
 
 def log_p_beta(log_p: Array, log_q: Array, log_beta: float) -> Array:
-    """Return log P_beta(x) = log min(P(x), beta q(x)), Eq. 1 without its normaliser Z_beta."""
+    """Return log P_beta(x) = log min(P(x), beta q(x)), Eq. 1 without its normaliser Z_beta.
+
+    For beta = 0 it is the limit of log P_beta(x)/beta: log q(x) where P(x) > 0.
+    """
+    if log_beta == -np.inf:
+        return np.where(log_p > -np.inf, log_q, -np.inf)
     return np.minimum(log_p, log_beta + log_q)
+
+
+def log_normaliser(log_z_beta: float, log_unnormalised: Array, items: Items, *parts: Any) -> float:
+    """Return an estimate of log Z_beta, raised to the largest log P_beta(x) of these items.
+
+    Z_beta is the sum of P_beta over all items, so it is no smaller, and p_beta(x) is at most 1.
+    A density may be above 1: one of `parts` declares it, or none declares anything and the items
+    are real numbers.
+    """
+    declared = [optional_attribute(part, "density") for part in parts]
+    real = isinstance(items, np.ndarray) and items.dtype.kind == "f" and False not in declared
+    if True in declared or real:
+        return log_z_beta
+    return float(log_unnormalised.max(initial=log_z_beta))
 
 
 def log_acceptance(log_ratio: Array, log_beta: float) -> Array:
     """Return the log of the acceptance probability of Algorithm 1, min(1, P(x)/(beta q(x)))."""
     return np.minimum(log_ratio - log_beta, 0.0)
+
+
+def log_z_beta(log_beta: float, acceptance_rate: float) -> float:
+    """Return log Z_beta = log(beta AR), Eq. 2 (`eq:ar`).
+
+    With the mean acceptance probability of draws as rate, it is the estimate of Eq. 6
+    (`eq:zeta_beta`). For beta = 0 it is the limit of log Z_beta/beta: the log of the rate.
+    """
+    log_rate = math.log(acceptance_rate) if acceptance_rate > 0 else -math.inf
+    return log_rate if log_beta == -math.inf else log_beta + log_rate
 
 
 def accepts(log_alpha: Array, log_beta: Any) -> Any:

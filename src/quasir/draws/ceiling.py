@@ -4,64 +4,116 @@ If q is the target's own base, or a mixture that gives it the share s, then q(x)
 P(x)/q(x) = a(x) b(x)/q(x) <= b(x)/s. The largest b is known if the features declare their bounds.
 At a beta at or above the ceiling, QRS is rejection sampling: p_beta is exactly p.
 
-A ceiling is believed from what was declared, never from what was drawn: a feature may be a number
+A ceiling follows from what was declared, never from what was drawn: a feature may be a number
 on an item that comes later.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from quasir.core.optional import offered, speaks_for
+from quasir.core.arguments import number
 from quasir.core.scores import name_of
-from quasir.core.types import Proposal, Target
-from quasir.draws.known import Known
+from quasir.core.types import Array, Proposal, Target, optional_attribute, overridden_together
+from quasir.errors import InputError, StoreError
 from quasir.proposals.mixture import Mixture
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 
-__all__ = ["base_share", "known_of", "log_base_ratio", "reaches_all"]
+ROUNDING = 1e-9  # how far above the ceiling rounding may put a log ratio
+UNKNOWN = "Nothing is known about the ratios P(x)/q(x) that were not drawn."
 
 
-def known_of(target: Target, proposal: Proposal) -> Known:
-    """Return what is known about the ratios, by what target and proposal declare.
+@dataclass(frozen=True, kw_only=True)
+class RatioBounds:
+    """What is known before anything is drawn: what guarantees can rest on."""
 
-    Examples
-    --------
-    >>> from scipy import stats
-    >>> import quasir as qr
-    >>> base = qr.from_scipy(stats.poisson(3))
-    >>> even = qr.Feature("even", lambda x: x % 2 == 0, boolean=True)
-    >>> known = known_of(base * qr.tilt(even, np.log(4)), base)
-    >>> round(math.exp(known.log_ceiling), 9)
-    4.0
-    >>> known.basis[:48]
-    'No ratio exceeds 4: the proposal is the base, an'
-    """
-    bounds = {f.name: f.bounds for f in _features(target) if _is_bounded(f)}
+    log_ceiling: float = math.inf  # upper bound on every log ratio, drawn or not
+    log_z: float | None = None  # log of Z, if that is known exactly
+    log_most: float = math.inf  # log of B, with b(x) <= B for every x
+    # Of each feature that declares both: its least and its greatest value.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    basis: str = UNKNOWN  # one sentence: why the ceiling or Z is known, or why neither is
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary; what is not finite is left out."""
+        numbers = {
+            "log_ceiling": self.log_ceiling,
+            "log_z": math.inf if self.log_z is None else self.log_z,
+            "log_most": self.log_most,
+        }
+        return {
+            **{name: x for name, x in numbers.items() if math.isfinite(x)},
+            "bounds": {name: list(ends) for name, ends in self.bounds.items()},
+            "basis": self.basis,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any] | None) -> RatioBounds:
+        """Read what `to_dict` wrote; None says nothing."""
+        if facts is None:
+            return cls()
+        try:
+            bounds = {str(name): (float(a), float(b)) for name, (a, b) in facts["bounds"].items()}
+            return cls(
+                log_ceiling=float(facts.get("log_ceiling", math.inf)),
+                log_z=None if "log_z" not in facts else float(facts["log_z"]),
+                log_most=float(facts.get("log_most", math.inf)),
+                bounds=bounds,
+                basis=str(facts["basis"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(
+                f"what the manifest says is known cannot be read ({error}): it was edited or "
+                "damaged."
+            ) from error
+
+
+def user_ceiling(log_ceiling: Any, log_ratio: Array) -> dict[str, Any]:
+    """Return the facts of a ceiling that the user gives; none is given by None."""
+    if log_ceiling is None:
+        return {}
+    ceiling = number("log_ceiling", log_ceiling)
+    largest = float(log_ratio.max(initial=-np.inf))
+    if ceiling < largest - ROUNDING:
+        raise InputError(
+            f"log_ceiling is {ceiling:g}, but a draw has the log ratio {largest:g}: the ceiling "
+            "must not be below any ratio, drawn or not."
+        )
+    return {
+        "log_ceiling": ceiling,
+        "basis": f"It rests on the ceiling e^{ceiling:.6g} of the ratios, which the user gave.",
+    }
+
+
+def ratio_bounds(target: Target, proposal: Proposal) -> RatioBounds:
+    """Return what is known about the ratios, by what target and proposal declare."""
+    bounds = declared_bounds(target.features if isinstance(target, Product) else ())
     log_most, why_not = _log_most(target)
     base = target.base if isinstance(target, Product) else target
     log_base = log_base_ratio(proposal, base, target)
     log_z = _log_z(target)
     ceiling = log_most + log_base
     if ceiling < math.inf:
-        return Known(
+        return RatioBounds(
             log_ceiling=ceiling,
             log_z=log_z,
             log_most=log_most,
             bounds=bounds,
-            basis=_because(proposal, base, log_most, log_base),
+            basis=_because(target, proposal, log_most, log_base),
         )
     if log_z is not None:
-        basis = f"Z is known to be {_shown(log_z)}: the target is a distribution itself."
-        return Known(log_z=log_z, bounds=bounds, basis=basis)
+        basis = f"Z is known to be {_shown(log_z)}: {_why_known(target, log_z)}."
+        return RatioBounds(log_z=log_z, bounds=bounds, basis=basis)
     if log_base == math.inf:
         why_not = "the proposal does not contain the base: mix it in with qr.Mixture"
     basis = f"No ceiling of the ratios is known, since {why_not}."
-    return Known(log_most=log_most, bounds=bounds, basis=basis)
+    return RatioBounds(log_most=log_most, bounds=bounds, basis=basis)
 
 
 def log_base_ratio(proposal: Proposal, base: Any, target: Target | None = None) -> float:
@@ -75,15 +127,15 @@ def log_base_ratio(proposal: Proposal, base: Any, target: Target | None = None) 
         parts = zip(proposal.components, proposal.weights, strict=True)
         shares = [math.log(weight) - log_base_ratio(part, base, target) for part, weight in parts]
         return float(max(-np.logaddexp.reduce(shares), 0.0))
-    says = offered(proposal, "log_most_base_ratio")
-    if says is None or not speaks_for(proposal, "log_most_base_ratio", "log_prob"):
+    says = optional_attribute(proposal, "log_most_base_ratio")
+    if says is None or not overridden_together(proposal, "log_most_base_ratio", "log_prob"):
         return math.inf
     return float(says(base, target))
 
 
 def reaches_all(target: Target, proposal: Proposal) -> bool:
     """Return whether q(x) > 0 wherever P(x) > 0, as far as the proposal says so."""
-    says = offered(proposal, "reaches")
+    says = optional_attribute(proposal, "reaches")
     return bool(says(target)) if says else False
 
 
@@ -92,13 +144,16 @@ def base_share(proposal: Proposal, base: Any) -> float:
     return math.exp(-log_base_ratio(proposal, base))
 
 
-def _features(target: Target) -> list[Feature]:
-    return list(target.features) if isinstance(target, Product) else []
+def declared_bounds(features: Iterable[Feature]) -> dict[str, tuple[float, float]]:
+    """Return the least and the greatest value of each feature that declares both."""
+    return {f.name: f.bounds for f in features if _is_bounded(f)}
 
 
 def _is_bounded(feature: Feature) -> bool:
     low, high = feature.bounds
-    return -math.inf < low < high < math.inf and speaks_for(feature, "_checked", "__call__")
+    return -math.inf < low < high < math.inf and overridden_together(
+        feature, "_checked", "__call__"
+    )
 
 
 def _is_plain(target: Product) -> bool:
@@ -110,8 +165,12 @@ def _log_z(target: Target) -> float | None:
     """Return the log of a target's own Z, if it says so; a base without factors is normalised."""
     if isinstance(target, Product):
         return 0.0 if not target.factors and _is_plain(target) else None
-    log_z = offered(target, "log_z")
-    return float(log_z) if log_z is not None and speaks_for(target, "log_z", "log_score") else None
+    log_z = optional_attribute(target, "log_z")
+    return (
+        float(log_z)
+        if log_z is not None and overridden_together(target, "log_z", "log_score")
+        else None
+    )
 
 
 def _log_most(target: Target) -> tuple[float, str]:
@@ -123,10 +182,10 @@ def _log_most(target: Target) -> tuple[float, str]:
         return math.inf, f"{name_of(target)} scores in a way of its own"
     most = 0.0
     for factor in target.factors:
-        says = offered(factor, "log_most")
-        if says is None or not speaks_for(factor, "log_most", "log_factor"):
+        says = optional_attribute(factor, "log_most")
+        if says is None or not overridden_together(factor, "log_most", "log_factor"):
             return math.inf, f"the factor {factor} does not say how large it can be"
-        if not speaks_for(factor.feature, "_checked", "__call__"):
+        if not overridden_together(factor.feature, "_checked", "__call__"):
             return math.inf, f"the feature {factor.feature.name!r} does not check its values"
         log_most = says()
         if not log_most < math.inf:
@@ -139,15 +198,24 @@ def _log_most(target: Target) -> tuple[float, str]:
     return most, ""
 
 
-def _because(proposal: Proposal, base: Any, log_most: float, log_base: float) -> str:
+def _why_known(target: Target, log_z: float) -> str:
+    if abs(log_z) < ROUNDING:
+        return "the target is a distribution itself"
+    return "the target declares it as its log_z, the log of the sum of P(x) over all x"
+
+
+def _because(target: Target, proposal: Proposal, log_most: float, log_base: float) -> str:
+    base, name = (target.base, "base") if isinstance(target, Product) else (target, "target")
     if proposal is base:
-        share = "the proposal is the base"
+        share = f"the proposal is the {name}"
     elif isinstance(proposal, Mixture):
-        share = f"the base has a share of at least {math.exp(-log_base):.3g} in the proposal"
+        share = f"the {name} has a share of at least {math.exp(-log_base):.3g} in the proposal"
     else:
         least = f"{math.exp(-log_base):.3g}"
         share = f"q(x) is at least {least} times a(x) for every x that the target allows"
     said = f", and b(x) is at most {_shown(log_most)} by what its features declare"
+    if name == "target":
+        said = f", and its Z is {_shown(log_most)}"
     return f"No ratio exceeds {_shown(log_most + log_base)}: {share}{said if log_most else ''}."
 
 

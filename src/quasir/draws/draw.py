@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from quasir.core.arguments import check_count, check_optional_count
-from quasir.core.progress import Progress, progress_of
+from quasir.core.formatting import short_repr
+from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.scores import check_pair
-from quasir.core.streams import DrawStreams
+from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
-from quasir.draws.by_engine import draw_by
-from quasir.draws.ceiling import known_of
-from quasir.draws.draw_blocks import draw_pieces
+from quasir.draws.ceiling import ratio_bounds
+from quasir.draws.draw_blocks import AT_ONCE, draw_blocks, draw_pieces
 from quasir.draws.draws import Draws
 from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
-from quasir.engines.engine import Engine
-
-__all__ = ["draw"]
+from quasir.engines.engine import Engine, Task, Work
+from quasir.errors import InputError
 
 WORTH_CHECKING = 8
 """Draws for each draw of the base that shows whether the proposal reaches all of the target."""
@@ -66,7 +65,7 @@ def draw(
     refuse_cut_support(target, proposal)
     streams, report = DrawStreams.of(seed), progress_of(progress, "drawn")
     if engine is not None:
-        draws = draw_by(engine, target, proposal, n, streams, batch_size, report)
+        draws = _draw_by(engine, target, proposal, n, streams, batch_size, report)
     else:
         parts, done = [], 0
         for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
@@ -74,8 +73,60 @@ def draw(
             done += len(piece)
             report(done, n, done)
         draws = Draws.concatenate(parts)
-    known = known_of(target, proposal)
+    known = ratio_bounds(target, proposal)
     if n < WORTH_CHECKING * BASE_DRAWS:
         return replace(draws, known=known)
     check = check_by_base(target, proposal, streams.seed)
     return replace(draws, known=known, base_check=check)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BlockWork:
+    """Draws blocks into memory: the work behind ``qr.draw(engine=...)``."""
+
+    target: Target
+    proposal: Proposal
+    streams: DrawStreams
+    n: int
+    batch_size: int | None
+
+    what = "the piece from block"
+
+    def __call__(self) -> Work:
+        """Return the function that draws a piece; the models were pickled with this object."""
+
+        def work(task: Task) -> Draws:
+            first, blocks = task
+            return draw_blocks(
+                self.target, self.proposal, self.streams, first, blocks, self.n, self.batch_size
+            )
+
+        return work
+
+
+def _draw_by(
+    engine: Engine,
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    streams: DrawStreams,
+    batch_size: int | None,
+    report: Report,
+) -> Draws:
+    """Draw pieces with an engine, and join them in their order."""
+    if isinstance(engine, type) or not callable(getattr(engine, "map", None)):
+        raise InputError(
+            f"engine is {short_repr(engine)}, but must be an engine of quasir.engines, such as "
+            "qr.engines.Local(processes=2)."
+        )
+    # Pieces are small, so that each of a few workers gets several.
+    blocks = -(-n // BLOCK)
+    size = max(1, min(AT_ONCE, blocks // 32))
+    tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
+    work = _BlockWork(target=target, proposal=proposal, streams=streams, n=n, batch_size=batch_size)
+    parts, done = {}, 0
+    for (first, _), part in engine.map(work, tasks):
+        parts[first] = part
+        done += len(part)
+        report(done, n, done)
+    return Draws.concatenate([parts[first] for first, _ in tasks])

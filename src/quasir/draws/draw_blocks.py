@@ -10,31 +10,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.items import concatenate, take
-from quasir.core.optional import offered
-from quasir.core.requests import Part
 from quasir.core.scores import (
     check_log_scores,
     check_rescored,
+    name_of,
     propose,
     propose_scored,
     score,
 )
 from quasir.core.streams import BLOCK, DrawStreams
-from quasir.core.types import Array, Items, Proposal, Target
+from quasir.core.types import Array, Items, Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = ["AT_ONCE", "cut_doubts", "draw_blocks", "draw_pieces", "draw_rows", "scored"]
+__all__ = [
+    "AT_ONCE",
+    "RowMaker",
+    "cut_warnings",
+    "draw_blocks",
+    "draw_pieces",
+    "rows_at_once",
+    "scored",
+]
 
-AT_ONCE = 64
-"""Most blocks to propose before they are scored: enough to hide the cost of a call."""
-WORTH_A_REPORT = 1.0
-"""Target number of seconds between progress reports."""
+AT_ONCE = 64  # most blocks to propose before they are scored: enough to hide the cost of a call
+WORTH_A_REPORT = 1.0  # target number of seconds between progress reports
 
 CHECKED = 16
 """The first draws, which are scored again: log_prob must give what they were drawn with."""
+
+NETWORK_ROWS = (16, BLOCK)
+"""Least and most rows that a network computes at once; the least are those that are checked."""
+NETWORK_WORK = 1 << 38
+"""Parameters times tokens of the rows that a network computes at once: some seconds on two cores.
+
+Measured: one core does 1.3e10 a second, with 3 million parameters.
+"""
+FASTER = 500  # what another device than a CPU does in the time of two cores
+EXPENSIVE_ROWS = 64
+"""Rows at once where a feature is expensive and no language model draws: it may be a network."""
 
 CUT_SUPPORT = (
     "The proposal gives some items probability 0 (top-k, top-p or a guide): if the target has "
@@ -42,7 +58,7 @@ CUT_SUPPORT = (
     "Mix in a proposal without a cut (Mixture), or read every estimate as on the proposal's "
     "support."
 )
-"""The doubt on a proposal whose `truncates` is true."""
+"""The warning on a proposal whose `truncates` is true."""
 
 
 def draw_pieces(
@@ -94,28 +110,88 @@ def draw_blocks(
     )
 
 
-def draw_rows(
-    target: Target,
-    proposal: Proposal,
-    streams: DrawStreams,
-    block: int,
-    start: int,
-    stop: int,
-    check: bool = False,
-) -> Draws:
-    """Return the draws of a block from row `start` on, before row `stop`.
+def rows_at_once(target: Target, proposal: Proposal) -> int | None:
+    """Return how many rows are computed at once, or None if any number gives the same bits.
 
-    With `check`, the first of them are scored again: log_prob must give what they were drawn with.
+    A network's rounding depends on the rows beside a row. So they are fixed by its size, not by a
+    clock: a run gives the same bits however often it was stopped.
     """
-    base = target.base if isinstance(target, Product) else None
-    items, log_each, log_base = _propose(proposal, stop, streams.propose(block), base)
-    part = _Proposed(
-        take(items, np.arange(start, stop)),
-        log_each[:, start:],
-        None if log_base is None else log_base[start:],
-    )
-    log_u = streams.log_u(block)[start:stop]
-    return _drawn(target, proposal, part, log_u=log_u, seed=streams.seed, check=check)
+    work = sum(_work_of(target, proposal).values())
+    if work:
+        least, most = NETWORK_ROWS
+        return min(max(1 << int(NETWORK_WORK / work).bit_length() >> 1, least), most)
+    features = target.features if isinstance(target, Product) else ()
+    return EXPENSIVE_ROWS if any(feature.expensive for feature in features) else None
+
+
+def _work_of(*sources: Any) -> dict[int, float]:
+    """Return the parameters times tokens of each network in some distributions."""
+    found: dict[int, float] = {}
+    for source in sources:
+        found |= _work_of(*getattr(source, "components", ()))
+        for lm in (source, getattr(source, "base", None)):
+            model: Any = getattr(lm, "model", None)
+            tokens = optional_attribute(lm, "max_tokens")
+            if tokens is not None and hasattr(model, "num_parameters"):
+                slow = getattr(getattr(model, "device", None), "type", "cpu") == "cpu"
+                work = model.num_parameters() * tokens / (1 if slow else FASTER)
+                found[id(model)] = max(work, found.get(id(model), 0.0))
+    return found
+
+
+class RowMaker:
+    """Makes the draws of a run from row to row: whole blocks, or rows of one block.
+
+    A proposal that cannot draw some rows of a block alone draws the block once, for all of them.
+    """
+
+    def __init__(self, target: Target, proposal: Proposal, streams: DrawStreams, last: int) -> None:
+        self.target, self.proposal, self.streams, self.last = target, proposal, streams, last
+        self._base = target.base if isinstance(target, Product) else None
+        self._block, self._kept = -1, _Proposed([], np.empty((0, 0)), None)
+
+    def __call__(self, start: int, stop: int) -> Draws:
+        """Return the draws from `start` on, before `stop`: rows of one block, or whole blocks."""
+        block, row = divmod(start, BLOCK)
+        if row == 0 and stop >= min(start + BLOCK, self.last):
+            blocks = -(-(stop - start) // BLOCK)
+            return draw_blocks(self.target, self.proposal, self.streams, block, blocks, stop)
+        return self.rows(block, row, row + stop - start, check=start == 0)
+
+    def rows(self, block: int, start: int, stop: int, check: bool = False) -> Draws:
+        """Return the draws of a block from row `start` on, before row `stop`.
+
+        With `check`, the first of them are scored again: log_prob must give what they were drawn
+        with.
+        """
+        return _drawn(
+            self.target,
+            self.proposal,
+            self._rows(block, start, stop),
+            log_u=self.streams.log_u(block)[start:stop],
+            seed=self.streams.seed,
+            check=check,
+        )
+
+    def _rows(self, block: int, start: int, stop: int) -> _Proposed:
+        rng = self.streams.propose(block)
+        together = optional_attribute(self.proposal, "sample_together")
+        found = None
+        if together is not None:
+            found = together([self.proposal], [Request(rng, start, stop)])
+        elif isinstance(self.proposal, Mixture) and self.proposal.draws_rows:
+            items, log_each = self.proposal.sample_each(stop, rng, start)
+            return _Proposed(items, log_each, None)
+        if found is not None:
+            items, log_q, log_a = found[0]
+            log_q = check_log_scores(log_q, items, name_of(self.proposal), "log q")
+            known = log_a if getattr(self.proposal, "base", None) is self._base else None
+            log_base = log_q if self.proposal is self._base else known
+            return _Proposed(items, log_q[None], log_base)
+        if block != self._block:
+            n = min(BLOCK, self.last - block * BLOCK)
+            self._block, self._kept = block, _propose(self.proposal, n, rng, self._base)
+        return self._kept.rows(start, stop)
 
 
 def scored(
@@ -126,10 +202,10 @@ def scored(
     return _drawn(target, proposal, proposed, log_u=log_u, seed=seed, check=check)
 
 
-def cut_doubts(target: Target, proposal: Proposal) -> tuple[str, ...]:
-    """Return the doubt on a proposal that may not reach all of the target, or nothing."""
+def cut_warnings(target: Target, proposal: Proposal) -> tuple[str, ...]:
+    """Return the warning on a proposal that may not reach all of the target, or nothing."""
     base = target.base if isinstance(target, Product) else None
-    truncated = offered(proposal, "truncates") and proposal is not base
+    truncated = optional_attribute(proposal, "truncates") and proposal is not base
     return (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
 
 
@@ -148,7 +224,9 @@ def _drawn(
     checked = np.arange(min(CHECKED, len(items)) if check else 0)
     if isinstance(proposal, Mixture):
         # A pass for log q of an item that the target forbids would be for nothing.
-        costly = any(offered(part, "tokenizer") is not None for part in proposal.components)
+        costly = any(
+            optional_attribute(part, "tokenizer") is not None for part in proposal.components
+        )
         proposal.fill(log_each, items, checked if costly else np.arange(len(items)))
     log_p, scores = _scored(target, proposal, items, log_each, known, batch_size)
     log_q = proposal.mixed(log_each) if isinstance(proposal, Mixture) else log_each[0]
@@ -160,7 +238,7 @@ def _drawn(
         log_u=log_u,
         items=items,
         seed=seed,
-        doubts=cut_doubts(target, proposal),
+        warnings=cut_warnings(target, proposal),
         **scores,
     )
 
@@ -217,6 +295,14 @@ class _Proposed(NamedTuple):
     log_each: Array
     log_base: Array | None
 
+    def rows(self, start: int, stop: int) -> _Proposed:
+        """Return the rows from `start` on, before `stop`."""
+        return _Proposed(
+            take(self.items, np.arange(start, stop)),
+            self.log_each[:, start:stop].copy(),
+            None if self.log_base is None else self.log_base[start:stop],
+        )
+
 
 def _propose(proposal: Proposal, n: int, rng: np.random.Generator, base: Any) -> _Proposed:
     """Draw n items, and return their log a(x) too if drawing them computed it.
@@ -225,11 +311,11 @@ def _propose(proposal: Proposal, n: int, rng: np.random.Generator, base: Any) ->
     each item under the component that drew it, and NaN under the others.
     """
     # A short block is a whole block, cut; a prefix-stable proposal need not draw the rest.
-    asked = n if offered(proposal, "prefix_stable") else BLOCK
+    asked = n if optional_attribute(proposal, "prefix_stable") else BLOCK
     log_base = None
     if isinstance(proposal, Mixture):
         items, log_each = proposal.sample_each(asked, rng)
-    elif offered(proposal, "sample_scored") and getattr(proposal, "base", None) is base:
+    elif optional_attribute(proposal, "sample_scored") and getattr(proposal, "base", None) is base:
         items, log_q, log_base = propose_scored(proposal, asked, rng)
         log_each = log_q[None]
     else:

@@ -8,33 +8,28 @@ and nested as beta grows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import as_log_beta, reals
-from quasir.core.items import as_items, concatenate, take
+from quasir.core.arguments import LARGEST, as_log_beta, reals
+from quasir.core.formatting import short_repr
+from quasir.core.items import Tabular, as_items, concatenate, places_of, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
-from quasir.core.tabular import Tabular, places_of
 from quasir.core.types import Array, Items, Seed
 from quasir.draws.acceptance import accepts, log_ratio_of
-from quasir.draws.base_check import BaseCheck
-from quasir.draws.columns import (
-    as_features,
-    base_column,
-    column_names,
-    feature_column,
-    length_of,
-)
-from quasir.draws.known import Known, vouched
+from quasir.draws.ceiling import RatioBounds, declared_bounds, user_ceiling
+from quasir.draws.support import BaseCheck
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
+from quasir.targets.feature import Feature
 
-__all__ = ["Draws", "joined"]
+SCORES = ("log_p", "log_q", "log_u", "log_base")
+LARGEST_BASE = 1e100  # largest size of log a(x): its square is then far from overflow
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,9 +55,9 @@ class Draws(Tabular):
     spared : int
         Items that the base did not have to score again: those that other factors made impossible,
         or draws from the base or from a mixture that contains it.
-    doubts : tuple of str
+    warnings : tuple of str
         Problems that cannot be seen in the draws, such as a proposal that cuts the support.
-    known : Known
+    known : RatioBounds
         What is known about ratios that were not drawn (`quasir.draws.ceiling`).
     base_check : BaseCheck or None
         Draws of the base, scored by the proposal: whether it reaches all of the target.
@@ -87,8 +82,8 @@ class Draws(Tabular):
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seed: int = 0
     spared: int = 0
-    doubts: tuple[str, ...] = ()
-    known: Known = field(default_factory=Known)
+    warnings: tuple[str, ...] = ()
+    known: RatioBounds = field(default_factory=RatioBounds)
     base_check: BaseCheck | None = None
 
     @classmethod
@@ -116,7 +111,7 @@ class Draws(Tabular):
         seed : int, numpy Generator or None
         log_ceiling : float, optional
             Log of a number that no ratio P(x)/q(x) exceeds, drawn or not. You vouch for it, and
-            every promise says so; a ratio above it is an error.
+            every guarantee says so; a ratio above it is an error.
 
         Examples
         --------
@@ -125,25 +120,30 @@ class Draws(Tabular):
         2
         """
         log_q_array = np.atleast_1d(reals("log_q", log_q, ndim=None).astype(np.float64))
-        given = as_features(features)
+        given = {} if features is None else features
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise InputError(
+                f"features are a {type(features).__name__}, but must be a dictionary from a "
+                "feature's name to its column."
+            )
         n = len(log_q_array)
         if n == 0:
             raise InputError("there are no draws: log_q is empty. Give at least one draw.")
         rows = range(n) if items is None else as_items(items)
         columns = {"log_p": log_p, "log_base": log_base, "items": rows, **given}
         for name, column in columns.items():
-            if column is not None and length_of(column) != n:
+            if column is not None and (length := _length(column)) != n:
                 raise InputError(
-                    f"{name} has length {length_of(column)}, but log_q has {n}. "
+                    f"{name} has length {length}, but log_q has {n}. "
                     "Every column must have one entry for each draw."
                 )
         checked_p = check_log_scores(log_p, rows, "log_p")
         left_out = np.isnan(log_q_array) & (checked_p == -np.inf)
         check_log_scores(np.where(left_out, 0.0, log_q_array), rows, "log_q", "log q")
         check_drawn(log_q_array, None if items is None else rows, "log_q")
-        base = None if log_base is None else base_column(log_base, checked_p)
+        base = None if log_base is None else _base_column(log_base, checked_p)
         root = root_seed(seed)
-        columns_made = {k: feature_column(k, v) for k, v in given.items()}
+        columns_made = {k: _feature_column(k, v) for k, v in given.items()}
         return cls(
             log_p=checked_p,
             log_q=log_q_array,
@@ -152,9 +152,9 @@ class Draws(Tabular):
             log_base=base,
             features=columns_made,
             seed=root,
-            known=Known(
+            known=RatioBounds(
                 bounds={k: (0.0, 1.0) for k, v in columns_made.items() if v.dtype == bool},
-                **vouched(log_ceiling, log_ratio_of(checked_p, log_q_array)),
+                **user_ceiling(log_ceiling, log_ratio_of(checked_p, log_q_array)),
             ),
         )
 
@@ -188,17 +188,15 @@ class Draws(Tabular):
     def take(self, indices: ArrayLike) -> Draws:
         """Return the draws at `indices`, uniforms included."""
         at = places_of(indices, len(self))
-        return Draws(
+        return replace(
+            self,
             log_p=self.log_p[at],
             log_q=self.log_q[at],
             log_u=self.log_u[at],
             items=None if self.items is None else take(self.items, at),
             log_base=None if self.log_base is None else self.log_base[at],
             features={name: column[at] for name, column in self.features.items()},
-            seed=self.seed,
-            doubts=self.doubts,
-            known=self.known,
-            base_check=self.base_check,
+            spared=0,
         )
 
     @classmethod
@@ -210,15 +208,16 @@ class Draws(Tabular):
             raise InputError("there are no draws to join: give a list of one or more.")
         first = parts[0]
         for part in parts[1:]:
-            if column_names(part) != column_names(first):
+            if _column_names(part) != _column_names(first):
                 raise InputError(
-                    f"draws with {column_names(first)} cannot be joined with draws with "
-                    f"{column_names(part)}: they must have the same columns."
+                    f"draws with {_column_names(first)} cannot be joined with draws with "
+                    f"{_column_names(part)}: they must have the same columns."
                 )
         if len(parts) == 1:
             return first
         bases = [part.log_base for part in parts]
-        return cls(
+        return replace(
+            first,
             log_p=np.concatenate([part.log_p for part in parts]),
             log_q=np.concatenate([part.log_q for part in parts]),
             log_u=np.concatenate([part.log_u for part in parts]),
@@ -228,23 +227,56 @@ class Draws(Tabular):
                 name: np.concatenate([part.features[name] for part in parts])
                 for name in first.features
             },
-            seed=first.seed,
             spared=sum(part.spared for part in parts),
-            doubts=first.doubts,
-            known=first.known if all(p.known == first.known for p in parts) else Known(),
-            base_check=first.base_check,
+            known=first.known if all(p.known == first.known for p in parts) else RatioBounds(),
         )
+
+    def with_features(self, *features: Feature) -> Draws:
+        """Return these draws with a column for each of more features, asked of their items.
+
+        Their moments are then in every certificate, as those of the target's own features are. An
+        expensive feature is asked only where P(x) > 0, and its column is NaN elsewhere.
+
+        Examples
+        --------
+        >>> import quasir as qr
+        >>> target, proposal = qr.Table({"a": 3, "bb": 1}), qr.Table({"a": 1, "bb": 1})
+        >>> draws = qr.draw(target, proposal, 10_000, seed=0)
+        >>> more = draws.with_features(qr.Feature("letters", len, low=0, high=2))
+        >>> print(qr.tradeoff(more).at(beta=6).moments["letters"])
+        1.247 ± 0.0037 [1.24, 1.255]
+        """
+        columns = dict(self.features)
+        for feature in features:
+            if not isinstance(feature, Feature):
+                raise InputError(
+                    f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, "
+                    "function)."
+                )
+            if feature.name in columns:
+                raise InputError(
+                    f"the draws have a column {feature.name!r} already: use feature.renamed(name)."
+                )
+            asked = self.log_p > -np.inf if feature.expensive else np.ones(len(self), bool)
+            column = feature(take(self._column(), np.flatnonzero(asked)))
+            if not asked.all():
+                whole = np.full(len(self), np.nan)
+                whole[asked] = column
+                column = whole
+            columns[feature.name] = column
+        bounds = {**self.known.bounds, **declared_bounds(features)}
+        return replace(self, features=columns, known=replace(self.known, bounds=bounds))
 
     def save(self, folder: str | Path) -> None:
         """Write the draws as a run: a folder of Parquet shards and a manifest.
 
-        Items must be texts, numbers, or plain lists and dictionaries of those.
+        Items must be texts, numbers, arrays of numbers, or lists, tuples and dictionaries of those.
         """
         with locked(Path(folder)):
             store = Store.create(
                 folder,
                 self.seed,
-                doubts=self.doubts,
+                warnings=self.warnings,
                 known=self.known.to_dict(),
                 base_check=None if self.base_check is None else self.base_check.to_dict(),
             )
@@ -291,20 +323,13 @@ class Draws(Tabular):
     @classmethod
     def from_rows(cls, rows: Rows, **facts: Any) -> Draws:
         """Return the draws of a store's rows; `facts` are those that hold for all of them."""
-        columns = rows.columns
-        return cls(
-            log_p=columns["log_p"],
-            log_q=columns["log_q"],
-            log_u=columns["log_u"],
-            items=rows.items,
-            log_base=columns.get("log_base"),
-            features={
-                name.removeprefix(FEATURE): column
-                for name, column in columns.items()
-                if name.startswith(FEATURE)
-            },
-            **facts,
-        )
+        features = {
+            name.removeprefix(FEATURE): column
+            for name, column in rows.columns.items()
+            if name.startswith(FEATURE)
+        }
+        scores: dict[str, Any] = {name: rows.columns.get(name) for name in SCORES}
+        return cls(**scores, items=rows.items, features=features, **facts)
 
     def __repr__(self) -> str:
         possible = int((self.log_p > -np.inf).sum())
@@ -313,19 +338,14 @@ class Draws(Tabular):
         return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {seed}>"
 
     def _numbers(self) -> dict[str, NDArray[Any] | None]:
-        return {
-            "log_p": self.log_p,
-            "log_q": self.log_q,
-            "log_u": self.log_u,
-            "log_base": self.log_base,
-        }
+        return {name: getattr(self, name) for name in SCORES}
 
 
 def _facts(store: Store) -> dict[str, Any]:
     return {
         "seed": store.seed,
-        "doubts": store.doubts,
-        "known": Known.from_dict(store.manifest.known),
+        "warnings": store.warnings,
+        "known": RatioBounds.from_dict(store.manifest.known),
         "base_check": BaseCheck.from_dict(store.manifest.base_check),
     }
 
@@ -334,3 +354,47 @@ def joined(parts: Sequence[Array | None]) -> Array | None:
     """Join the columns that are not None; return None if there are none."""
     present = [part for part in parts if part is not None]
     return np.concatenate(present) if present else None
+
+
+def _feature_column(name: str, column: ArrayLike) -> NDArray[Any]:
+    """Return the values of a feature as booleans or finite float64."""
+    values = reals(f"the values of feature {name!r}", column, ndim=1)
+    if values.dtype == bool:
+        return values
+    wrong = ~(np.abs(values) <= LARGEST)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(
+            f"feature {name!r} is {values[i]} at draw {i}; it must be finite, and at most "
+            f"{LARGEST:g} in size."
+        )
+    return values
+
+
+def _length(column: Any) -> int:
+    """Return the length of a column; 1 for a number."""
+    try:
+        return len(column)
+    except TypeError:
+        return int(np.size(column))
+
+
+def _base_column(log_base: ArrayLike, log_p: Array) -> Array:
+    """Return log a(x), which must be finite wherever P(x) > 0."""
+    base: Array = np.atleast_1d(reals("log_base", log_base)).astype(np.float64)
+    if base.shape != log_p.shape:
+        raise InputError(f"log_base has shape {base.shape}, but must have {log_p.shape}.")
+    possible = np.flatnonzero(log_p > -np.inf)
+    bad = possible[~(np.abs(base[possible]) <= LARGEST_BASE)]
+    if len(bad):
+        raise InputError(
+            f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 "
+            f"({len(bad)} such draws): KL(p_beta, a) is not defined there. "
+            "A target built on a base has P(x) = 0 wherever the base has."
+        )
+    return base
+
+
+def _column_names(draws: Draws) -> str:
+    """Return which columns some draws have, for a message."""
+    return ", ".join(["items"] * (draws.items is not None) + sorted(draws.features)) or "no columns"

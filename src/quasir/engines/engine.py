@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from quasir.errors import WorkFailedError
 
-__all__ = ["Engine", "Failures", "Make", "Stop", "Task", "Work", "reason_of"]
+__all__ = ["Engine", "Failures", "Make", "Stop", "Task", "Work", "reason_of", "silent"]
 
 ATTEMPTS = 3
 """A task that fails this many times for one reason is not tried again."""
@@ -84,3 +84,7 @@ def reason_of(error: BaseException) -> str:
     """Return an error as one line; errors with the same line have the same reason."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'without a message'}"
+
+
+def silent(sentence: str) -> None:
+    """Tell nobody."""

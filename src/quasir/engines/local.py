@@ -21,8 +21,8 @@ from multiprocessing import get_context
 from typing import Any
 
 from quasir.core.arguments import check_bool, check_callable, check_optional_count
-from quasir.core.optional import offered
-from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
+from quasir.core.types import optional_attribute
+from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
 
 __all__ = ["Local"]
 
@@ -77,7 +77,7 @@ class Local:
     processes: int | None = None
     threads: int | None = None
     measure: bool = False
-    tell: Callable[[str], object] = lambda sentence: None
+    tell: Callable[[str], object] = silent
 
     def __post_init__(self) -> None:
         for name in ("processes", "threads"):
@@ -90,7 +90,7 @@ class Local:
     ) -> Iterator[tuple[Task, Any]]:
         """Yield each task with its result; see `Engine.map`."""
         left = deque(tasks)
-        failures = Failures(offered(make, "what"))
+        failures = Failures(optional_attribute(make, "what"))
         if (self.processes or 1) > 1:
             yield from self._crew(make, left, failures, self.processes or 1).work(stop)
         elif self.measure:
@@ -176,6 +176,10 @@ class _ProcessCrew:
                 if self.broken:
                     self._restart()
         finally:
+            if self.running:
+                # The caller was stopped: Python would wait until the tasks under way are done.
+                for process in list((self.pool._processes or {}).values()):
+                    process.kill()
             self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, stop: Stop, alone: bool) -> None:

@@ -15,9 +15,10 @@ from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import Any
 
-from quasir.core.arguments import check_callable, check_optional_count, number, show
-from quasir.core.optional import offered
-from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of
+from quasir.core.arguments import check_callable, check_optional_count, number
+from quasir.core.formatting import short_repr
+from quasir.core.types import optional_attribute
+from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
 from quasir.errors import InputError
 
 __all__ = ["Ray"]
@@ -60,11 +61,13 @@ class Ray:
     cpus_per_worker: float = 1
     _: KW_ONLY
     gpus_per_worker: float = 0
-    tell: Callable[[str], object] = lambda sentence: None
+    tell: Callable[[str], object] = silent
 
     def __post_init__(self) -> None:
         if self.address is not None and not isinstance(self.address, str):
-            raise InputError(f"address is {show(self.address)}, but must be 'auto' or HOST:PORT.")
+            raise InputError(
+                f"address is {short_repr(self.address)}, but must be 'auto' or HOST:PORT."
+            )
         check_optional_count("workers", self.workers)
         check_callable("tell", self.tell, "a function that takes a sentence")
         cpus = number("cpus_per_worker", self.cpus_per_worker)
@@ -132,7 +135,7 @@ class _Crew:
     def __init__(self, ray: Any, engine: Ray, make: Make, size: int) -> None:
         self.ray, self.engine, self.size = ray, engine, size
         self.make = ray.put(make)
-        self.failures = Failures(offered(make, "what"))
+        self.failures = Failures(optional_attribute(make, "what"))
         self.actor = ray.remote(_Worker).options(
             num_cpus=engine.cpus_per_worker, num_gpus=engine.gpus_per_worker
         )
@@ -224,7 +227,7 @@ class _Worker:
 
 def _knock(ray: Any, address: str) -> None:
     """Raise an error if nothing listens at HOST:PORT: Ray itself would take minutes to notice."""
-    host, _, port = address.rpartition(":")
+    host, _, port = address.rpartition("://")[2].rpartition(":")
     if not (host and port.isdecimal()):
         return
     # For a head on this machine, Ray uses the address of the machine, not the loopback.

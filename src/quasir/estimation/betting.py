@@ -1,4 +1,4 @@
-"""Betting: evidence that a mean is below 0, which holds at any number of draws, at any look.
+"""Bounds by betting, which hold at any number of draws, whenever they are looked at.
 
 Let x <= hi for every draw. If E[x] >= 0, the wealth
 
@@ -8,7 +8,13 @@ is a supermartingale with W_0 = 1 and no negative value, whatever the fractions 
 shares pi_j are, as long as they do not depend on the draws. By Ville's inequality it ever reaches
 1/alpha with probability alpha at most. So W_n >= 1/alpha, at whichever n, shows that E[x] < 0. It
 does not depend on the order of the draws. (Waudby-Smith and Ramdas, 2024, "Estimating means of
-bounded random variables by betting"; docs/promises.md has the proofs.)
+bounded random variables by betting"; docs/guarantees.md has the proofs.)
+
+Each bound is the least parameter that a bet shows. With the ratios w in [0, M], the truncated mass,
+TVD and KL are bounded; where no ceiling M is known but Z is, or an upper bound on Z, the first two
+are bounded all the same. The acceptance rate and the moments of bounded features are averages of
+min(w, beta), so no ceiling is needed. Levels are arrays of log beta; `alpha` is 1 - confidence of
+each bound by itself.
 """
 
 from __future__ import annotations
@@ -20,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.estimation.binned_draws import BinnedDraws
+from quasir.estimation.formulas import ceiling_bound
 
-__all__ = ["FRACTIONS", "LOG_SHARES", "least_shown", "log_wealth"]
-
+Rows = NDArray[np.intp]
 FRACTIONS = 0.95 * 1.4 ** -np.arange(24.0)
 """The fractions b_j, from 0.95 to 0.0004.
 
@@ -32,27 +39,13 @@ sqrt(1.4) of it up to N = 10^7 at least, and then loses 3 % of the log wealth.
 LOG_SHARES = -np.log(np.arange(1.0, 25.0) * np.arange(2.0, 26.0) * (1 - 1 / 25))
 """The logs of the shares pi_j, proportional to 1/((j + 1)(j + 2)); they sum to 1."""
 
-AT_ONCE = 2**18
-"""How many logarithms are computed at once, for the sake of the cache."""
-CLOSE = 2e-4
-"""How close to the least parameter shown the search gets, as a share of its distance."""
+AT_ONCE = 2**18  # how many logarithms are computed at once, for the sake of the cache
+CLOSE = 2e-4  # how close to the least parameter shown the search gets, as a share of its distance
+FAR = 600.0  # nats between a level and M, or Z, that a float can bridge
 
 
 def log_wealth(bets: Array, weights: Array) -> Array:
-    """Return log W for rows of draws.
-
-    Parameters
-    ----------
-    bets : array (Q, A)
-        x/hi for each row and distinct draw, at most 1.
-    weights : array (Q, A)
-        How many draws there are of each.
-
-    Examples
-    --------
-    >>> log_wealth(np.array([[-1.0, 1.0]]), np.array([[9.0, 1.0]])).round(3)
-    array([2.946])
-    """
+    """Return log W for rows of draws."""
     out = np.empty(len(bets))
     step = max(AT_ONCE // max(bets.shape[1] * len(FRACTIONS), 1), 1)
     for start in range(0, len(bets), step):
@@ -67,24 +60,15 @@ def log_wealth(bets: Array, weights: Array) -> Array:
 
 
 def least_shown(
-    log_wealth_at: Callable[[Array, NDArray[np.intp]], Array],
+    log_wealth_at: Callable[[Array, Rows], Array],
     start: Array,
     end: Array,
     alpha: float,
 ) -> Array:
-    """Return, for each row, a parameter that is shown, and hardly further from `start` than needed.
+    """Return, for each row, the parameter nearest to `start` that is shown at level alpha, to 2e-4.
 
     The wealth must rise from `start`, where it is at most 1, to `end`, where nothing need be shown.
     Every parameter returned is `end`, or one at which the wealth was computed and was enough.
-
-    Parameters
-    ----------
-    log_wealth_at : callable
-        Given parameters and the rows they are for, returns log W.
-    start, end : array (Q,)
-        `end` may be above or below `start`.
-    alpha : float
-        1 - confidence.
     """
     need = math.sqrt(-math.log(alpha))
     way = end - start
@@ -120,3 +104,168 @@ def least_shown(
         last[rows] = side
     found: Array = np.where(b == 1, end, start + way * b)
     return found
+
+
+class Bet:
+    """A bet that a quantity is below a parameter, at each of Q levels."""
+
+    def __init__(
+        self, binned: BinnedDraws, log_beta: Array, log_ceiling: float, log_z: float | None = None
+    ) -> None:
+        self.log_beta, self.log_z = log_beta, log_z
+        self._cells = binned.open(log_beta)
+        self.w, self.weights = self._cells.w, self._cells.weights
+        # In units of beta.
+        with np.errstate(over="ignore"):
+            self.top = np.exp(log_ceiling - log_beta)
+            # A larger Z makes the bet harder, so that the bound holds.
+            self.z = np.exp(np.maximum((math.nan if log_z is None else log_z) - log_beta, -FAR))
+
+    def truncated_mass(self, tau: Array, rows: Rows) -> Array:
+        """Return log W for "truncated_mass(beta) < tau"."""
+        return self._truncated_mass(np.ones(len(rows)), tau, rows)
+
+    def tvd(self, tau: Array, rows: Rows) -> Array:
+        """Return log W for "truncated_mass(beta/(1 - tau)) < tau", which implies that TVD < tau."""
+        return self._truncated_mass(1 / (1 - tau), tau, rows)
+
+    def _truncated_mass(self, g: Array, tau: Array, rows: Rows) -> Array:
+        w, level, most = self.w[rows], g[:, None], tau[:, None]
+        if self.log_z is not None:
+            bets = 1 - np.minimum(w, level) / ((1 - most) * self.z[rows, None])
+            return log_wealth(bets, self.weights[rows])
+        x = np.maximum(w - level, 0.0) - most * w
+        return self._wealth(x, (1 - tau) * self.top[rows] - g, rows)
+
+    def kl(self, kappa: Array, rows: Rows) -> Array:
+        """Return log W for "KL(p, p_beta) < kappa"."""
+        w, top = self.w[rows], self.top[rows]
+        x = w * np.maximum(self._cells.log_w[rows], 0.0) - np.maximum(w - 1, 0.0)
+        x -= kappa[:, None] * w
+        return self._wealth(x, (ceiling_bound("kl", np.log(top)) - kappa) * top, rows)
+
+    def _wealth(self, x: Array, high: Array, rows: Rows) -> Array:
+        """Return log W for x <= high; infinite where high <= 0, for then E[x] <= 0 is certain."""
+        open_ = high > 0
+        bets = np.minimum(x / np.where(open_, high, 1.0)[:, None], 1.0)
+        return np.where(open_, log_wealth(bets, self.weights[rows]), np.inf)
+
+
+def upper_bounds(
+    quantity: str,
+    binned: BinnedDraws,
+    log_beta: Array,
+    *,
+    alpha: float,
+    log_ceiling: float = math.inf,
+    log_z: float | None = None,
+) -> Array:
+    """Return upper bounds on a quantity of `GUARANTEED`: what is certain where none below is shown.
+
+    The one on TVD is the least tau for which truncated_mass(beta/(1 - tau)) <= tau is shown. KL
+    needs a ceiling.
+    """
+    out = ceiling_bound(quantity, log_ceiling - log_beta)
+    # Far below M, or below every ratio, nothing more than what is certain can be shown.
+    farthest = (log_ceiling if log_z is None else binned.log_top) - FAR
+    rows = np.flatnonzero((log_beta < log_ceiling) & (log_beta > farthest))
+    bet = Bet(binned, log_beta[rows], log_ceiling, log_z)
+    out[rows] = least_shown(getattr(bet, quantity), np.zeros(len(rows)), out[rows], alpha)
+    return out
+
+
+def is_shown(
+    quantity: str,
+    binned: BinnedDraws,
+    log_beta: float,
+    most: float,
+    *,
+    alpha: float,
+    log_ceiling: float = math.inf,
+    log_z: float | None = None,
+) -> bool:
+    """Return whether the draws show that a quantity of `GUARANTEED` is at most `most`."""
+    if most >= ceiling_bound(quantity, np.array(log_ceiling - log_beta)):
+        return True
+    bet = Bet(binned, np.array([log_beta]), log_ceiling, log_z)
+    test: Callable[[Array, Rows], Array] = getattr(bet, quantity)
+    return bool(test(np.array([most]), np.array([0]))[0] >= -math.log(alpha))
+
+
+def acceptance_rate_at_most(binned: BinnedDraws, log_beta: Array, *, alpha: float) -> Array:
+    """Return upper bounds on the acceptance rate E[min(w/beta, 1)].
+
+    At beta = M the acceptance rate is Z/M: with draws of the base, and b(x) for the ratios, this
+    gives an upper bound on Z.
+    """
+    cells = binned.capped(log_beta, rounded="up")
+    y, weights = cells.w, cells.weights
+
+    def log_w(rate: Array, rows: Rows) -> Array:
+        rate = rate[:, None]
+        return log_wealth((y[rows] - rate) / (1 - rate), weights[rows])
+
+    return least_shown(log_w, _mean(y, weights, 1.0), np.ones(len(log_beta)), alpha)
+
+
+def acceptance_rate_at_least(binned: BinnedDraws, log_beta: Array, *, alpha: float) -> Array:
+    """Return lower bounds on the acceptance rate E[min(w/beta, 1)]."""
+    cells = binned.capped(log_beta)
+    y, weights = cells.w, cells.weights
+
+    def log_w(rate: Array, rows: Rows) -> Array:
+        return log_wealth(1 - _over(y[rows], rate), weights[rows])
+
+    return least_shown(log_w, _mean(y, weights, 0.0), np.zeros(len(log_beta)), alpha)
+
+
+def moment_at_most(binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float) -> Array:
+    """Return upper bounds on the mean of a bounded feature under p_beta.
+
+    A draw of a feature between its bounds counts in part as one at the upper and in part as one at
+    the lower bound, which loses its small variance but nothing else; a boolean feature loses none.
+    """
+    low, high = binned.bounds[name]
+    ones, zeros = binned.rows(name)
+    return low + (high - low) * _share_at_most(binned, ones, zeros, log_beta, alpha)
+
+
+def moment_at_least(binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float) -> Array:
+    """Return lower bounds on the mean of a bounded feature under p_beta."""
+    low, high = binned.bounds[name]
+    ones, zeros = binned.rows(name)
+    return high - (high - low) * _share_at_most(binned, zeros, ones, log_beta, alpha)
+
+
+def _share_at_most(
+    binned: BinnedDraws, row: int, other: int, log_beta: Array, alpha: float
+) -> Array:
+    """Return upper bounds on the share of one row's draws in p_beta, against those of the other."""
+    # The wealth falls with v = min(w/beta, 1) on the row's draws, and rises with it on the others.
+    cells = binned.capped(log_beta, row, rounded="up")
+    v, for_ = cells.w, cells.weights
+    against = binned.capped(log_beta, other).weights
+    weights = np.concatenate([for_, against], axis=1)
+
+    def log_w(share: Array, rows: Rows) -> Array:
+        share = share[:, None]
+        bets = np.concatenate([v[rows], -v[rows] * (share / (1 - share))], axis=1)
+        return log_wealth(bets, weights[rows])
+
+    hits, misses = (np.einsum("qa,qa->q", v, part) for part in (for_, against))
+    with np.errstate(invalid="ignore"):
+        seen = np.where(hits + misses > 0, hits / (hits + misses), 0.0)
+    return least_shown(log_w, seen, np.ones(len(log_beta)), alpha)
+
+
+def _over(part: Array, parameter: Array) -> Array:
+    """Return part/parameter; where no float holds it, a smaller number, which shows less."""
+    with np.errstate(over="ignore"):
+        return np.minimum(part / np.maximum(parameter, 1e-300)[:, None], 1e290)
+
+
+def _mean(y: Array, weights: Array, empty: float) -> Array:
+    n = weights.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(n > 0, np.einsum("qa,qa->q", y, weights) / n, empty)
+    return np.clip(mean, 0.0, 1.0)

@@ -11,14 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from quasir.core.arguments import show
-from quasir.core.types import Array
+from quasir.core.formatting import short_repr
 from quasir.errors import InputError
 
-__all__ = ["Z95", "Estimate", "log_interval", "wilson_interval"]
-
-Z95 = 1.959963984540054
-"""The 97.5 % quantile of the standard normal."""
+Z95 = 1.959963984540054  # the 97.5 % quantile of the standard normal
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +60,7 @@ class Estimate:
         if len(shapes) > 1 or not all(_is_real(part) for part in parts):
             raise InputError(
                 "an estimate is made of four numbers, or of four arrays along a curve: value, se, "
-                f"low and high, not of {', '.join(show(part, 20) for part in parts)}."
+                f"low and high, not of {', '.join(short_repr(part, 20) for part in parts)}."
             )
 
     def __getitem__(self, i: Any) -> Estimate:
@@ -76,7 +72,7 @@ class Estimate:
         except IndexError as error:
             if isinstance(i, (int, np.integer)):
                 raise
-            raise InputError(f"{show(i)} is not a point of a curve: {error}.") from error
+            raise InputError(f"{short_repr(i)} is not a point of a curve: {error}.") from error
         value, se, low, high = (float(x) if np.ndim(x) == 0 else x for x in picked)
         proved = np.broadcast_to(self.proved, np.shape(self.value))[i]
         return Estimate(value, se, low, high, proved if np.ndim(proved) else bool(proved))
@@ -173,22 +169,12 @@ def _compared(operation: Callable[[Any, Any], Any], ours: Estimate, other: Any) 
             return NotImplemented
         result = operation(ours.value, theirs)
     except ValueError as error:
-        raise InputError(f"an estimate cannot be compared with {show(theirs)}: {error}.") from error
+        raise InputError(
+            f"an estimate cannot be compared with {short_repr(theirs)}: {error}."
+        ) from error
     return result if np.ndim(result) else bool(result)
 
 
-def log_interval(value: Array, se: Array) -> tuple[Array, Array]:
-    """Return value * exp(-+ 1.96 se/value), the interval of a positive quantity.
-
-    For few hits it is close to the exact interval of a Poisson count, which is equally skewed.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = np.exp(Z95 * np.where(value > 0, se / value, 0.0))
-        return value / factor, value * factor
-
-
-def wilson_interval(value: Array, n: Array) -> tuple[Array, Array]:
-    """Return Wilson's score interval for a proportion of n draws (n need not be an integer)."""
-    middle = (value + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = Z95 / (1 + Z95**2 / n) * np.sqrt(value * (1 - value) / n + Z95**2 / (4 * n**2))
-    return np.clip(middle - half, 0.0, value), np.clip(middle + half, value, 1.0)
+def kish_ess(total: float, squares: float) -> float:
+    """Return Kish's effective sample size of weights, (sum w)^2/sum w^2; 0 if all are 0."""
+    return total**2 / squares if squares else 0.0

@@ -7,7 +7,7 @@ over N. The influence functions, all of mean zero, are
 ====================  ==========================================================
 Z_beta, relative      v - 1
 Z, relative           y - 1
-lost                  (Z_beta/Z) (y - v)
+truncated mass        (Z_beta/Z) (y - v)
 bound B               y (1_H - B),                     H = {w > beta}
 TVD                   1_C (y - v) - p_C y + q_C v,     C = {y > v} = {w > beta Z/Z_beta}
 KL                    v + y (g - 1 - k),               g = max(0, log w/beta), k = E[y g]
@@ -30,38 +30,19 @@ import numpy as np
 from quasir.core.types import Array
 from quasir.estimation.ratios import Sums
 
-__all__ = ["Pair", "Raw", "estimate"]
-
-
-Pair: TypeAlias = tuple[Array, Array]
-"""A value and its standard error, at each beta."""
+Pair: TypeAlias = tuple[Array, Array]  # a value and its standard error, at each beta
 
 
 @dataclass(frozen=True, kw_only=True)
 class Raw:
-    """Values and standard errors at each beta, without intervals.
-
-    Attributes
-    ----------
-    log_beta : array
-    pairs : dict
-        Name of a quantity -> value and standard error. Z and Z_beta are given as logarithms.
-    columns : list of pairs
-        The means of the features, in their order.
-    n_above : array
-        Draws above beta.
-    kish : array
-        Kish's effective number of draws from p_beta.
-    tvd_slack : array
-        How far TVD may be from its value on the draws: 0 unless the ratios are binned.
-    """
+    """Values and standard errors at each beta, without intervals."""
 
     log_beta: Array
-    pairs: dict[str, Pair]
-    columns: list[Pair]
-    n_above: Array
-    kish: Array
-    tvd_slack: Array
+    pairs: dict[str, Pair]  # by the name of a quantity; Z and Z_beta as logarithms
+    columns: list[Pair]  # the means of the features, in their order
+    n_above: Array  # draws above beta
+    kish: Array  # Kish's effective number of draws from p_beta
+    tvd_slack: Array  # how far TVD may be from its value on the draws: 0 unless binned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,47 +50,27 @@ class _Terms:
     """The terms that the equations share, with y = w/Z and v = w_b/Z_beta as above.
 
     Logarithms are relative to that of the largest ratio, so that P's scale costs no digits.
-
-    Attributes
-    ----------
-    sums : Sums
-        At beta.
-    everything : bool
-        Whether the draws with P(x) = 0 count among H.
-    n_high : array
-        Draws in H.
-    log_beta, log_z_beta : array
-    log_z : float
-    log_rate : array
-        Log of the acceptance rate Z_beta/beta.
-    unit : array
-        Turns the sums over L from their unit into sums of v.
-    low_v, low_v2 : array
-        Over L, the sums of v and v^2.
-    v_high : array
-        v on H, the constant beta/Z_beta.
-    r : array
-        Z_beta/Z: on L, y = r v.
-    high_y : tuple of arrays
-        Over H, the sums of y, y^2, y l, y^2 l, y^2 l^2, with l = log M - log w.
-    variance_v : array
-        The variance of v under q.
     """
 
-    sums: Sums
-    everything: bool
-    n_high: Array
+    sums: Sums  # at beta
+    everything: bool  # whether the draws with P(x) = 0 count among H
+    n_high: Array  # draws in H
     log_beta: Array
     log_z: float
     log_z_beta: Array
-    log_rate: Array
-    unit: Array
-    low_v: Array
+    log_rate: Array  # log of the acceptance rate Z_beta/beta
+    unit: Array  # turns the sums over L from their unit into sums of v
+    low_v: Array  # over L, the sums of v and v^2
     low_v2: Array
-    v_high: Array
-    r: Array
-    high_y: tuple[Array, ...]
-    variance_v: Array
+    v_high: Array  # v on H, the constant beta/Z_beta
+    r: Array  # Z_beta/Z: on L, y = r v
+    high_y: tuple[Array, ...]  # over H: y, y^2, y l, y^2 l, y^2 l^2, with l = log M - log w
+    variance_v: Array  # the variance of v under q
+
+    @property
+    def truncated(self) -> Array:
+        """1 - Z_beta/Z as a difference of sums over H alone: no digits are lost near 0."""
+        return (self.high_y[0] - self.n_high * self.v_high * self.r) / self.sums.n
 
 
 def estimate(
@@ -119,27 +80,14 @@ def estimate(
     has_base: bool = False,
     everything: bool = False,
 ) -> Raw:
-    """Estimate everything at every beta.
-
-    Parameters
-    ----------
-    sums_at : callable
-        Returns the `Sums` at an array of log cuts.
-    log_beta : array
-        Where to estimate.
-    has_base : bool
-        Whether the last pair of columns is log P/a - log M (over L) and log q/a (over H).
-    everything : bool
-        Count the draws with P(x) = 0 among H as well. At a beta below every ratio, p_beta
-        is then q itself; without, it is q_proj of appendix D.
-    """
+    """Estimate everything at every beta."""
     sums = sums_at(log_beta)
     t = _terms(sums, log_beta, everything)
     tvd, tvd_slack = _tvd(t, sums_at)
     pairs = {
         "acceptance_rate": _acceptance_rate(t),
         "tvd": tvd,
-        "lost": _lost(t),
+        "truncated_mass": _truncated_mass(t),
         "tvd_bound": _tvd_bound(t),
         "kl": _kl(t),
         "log_z": _log_z(t),
@@ -210,16 +158,16 @@ def _log_z_beta(t: _Terms) -> Pair:
     return t.log_z_beta + t.sums.log_max, _se(t.variance_v, t.sums.n)
 
 
-def _lost(t: _Terms) -> Pair:
+def _truncated_mass(t: _Terms) -> Pair:
     """Return 1 - Z_beta/Z, the share of P's mass above beta q, and its standard error.
 
-    The paper does not have it. TVD(p, p_beta) <= lost <= 1 - p(A_beta): it is the tighter bound.
+    The paper does not have it. TVD(p, p_beta) <= 1 - Z_beta/Z <= 1 - p(A_beta): it is the tighter
+    bound.
     """
     n, (h1, h2, *_) = t.sums.n, t.high_y
-    lost = (h1 - t.n_high * t.v_high * t.r) / n
     on_high = h2 - 2 * t.v_high * h1 + t.n_high * t.v_high**2
-    variance = t.r**2 * (t.low_v2 * lost**2 + on_high) / n
-    return np.clip(lost, 0.0, 1.0), _se(variance, n)
+    variance = t.r**2 * (t.low_v2 * t.truncated**2 + on_high) / n
+    return np.clip(t.truncated, 0.0, 1.0), _se(variance, n)
 
 
 def _tvd_bound(t: _Terms) -> Pair:
@@ -283,14 +231,14 @@ def _tvd(t: _Terms, sums_at: Callable[[Array], Sums]) -> tuple[Pair, Array]:
 def _kl(t: _Terms) -> Pair:
     """Eq. 10 (`eq:qrs_kl`): KL(p, p_beta) = log Z_beta/Z + E[y g].
 
-    For small KL, log Z_beta/Z is log(1 - lost), where `lost` is a difference of sums over H
-    alone; so KL loses no digits as beta grows and it goes to 0.
+    For small KL, log Z_beta/Z is the log of 1 less the truncated mass; so KL loses no digits as
+    beta grows and it goes to 0.
     """
     n, n_high, v_high = t.sums.n, t.n_high, t.v_high
     h1, h2, h1l, h2l, h2ll = t.high_y
     k = (-t.log_beta * h1 - h1l) / n  # E[y g]: on H, g = -log_beta - l
-    lost = (h1 - n_high * v_high * t.r) / n  # 1 - Z_beta/Z
-    small = (lost < 0.5) & ~t.everything
+    lost = t.truncated
+    small = (lost < 0.5) & (not t.everything)
     with np.errstate(invalid="ignore", divide="ignore"):
         kl = np.where(small, np.log1p(-lost), t.log_z_beta - t.log_z) + k
     on_low = np.where(small, lost + k * lost - k, 1 - (1 + k) * t.r)
@@ -364,3 +312,19 @@ def _over_one(second_moment: Array) -> Array:
 def _se(variance: Array, n: float) -> Array:
     """Return the standard error of a mean from the variance of one term."""
     return np.sqrt(np.maximum(variance, 0.0) / n)
+
+
+def ceiling_bound(quantity: str, rise: Array) -> Array:
+    """Return what a ceiling M alone says, whatever the draws: upper bounds at rise = log(M/beta).
+
+    TVD is at most 1 - e^(-rise/2), the truncated mass 1 - e^-rise, and KL rise - 1 + e^-rise.
+    """
+    rise = np.maximum(rise, 0.0)
+    if quantity == "kl":
+        # Where the rise is small, a series: the difference would cancel.
+        small = np.minimum(rise, 1e-3)
+        series = small**2 * (0.5 - small * (1 / 6 - small * (1 / 24 - small / 120)))
+        most: Array = np.where(rise < 1e-3, series, rise + np.expm1(-rise))
+        return most
+    less: Array = -np.expm1(-rise / 2 if quantity == "tvd" else -rise)
+    return less

@@ -1,6 +1,8 @@
 """The estimated quantities: one list for intervals, certificates, tables, figures and the page.
 
-To add a quantity, declare it here and write its formula in `quasir.estimation.formulas`.
+To add a quantity, declare it here and write its formula in `quasir.estimation.formulas`. With an
+`Option`, beta can be chosen by it: in `Curve.at`, in a recipe's `choose` and on the command line.
+What is `guaranteed` has a bet in `quasir.estimation.betting.Bet`, and a row in `Guarantee`.
 """
 
 from __future__ import annotations
@@ -8,22 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from quasir.core.arguments import show
+from quasir.core.arguments import LARGEST_LOG, as_log_beta, as_rate, number
+from quasir.core.formatting import short_repr
 from quasir.errors import InputError
-
-__all__ = [
-    "QUANTITIES",
-    "WISHES",
-    "Interval",
-    "Key",
-    "Moment",
-    "Quantity",
-    "heading_of",
-    "meaning_of",
-    "title_of",
-]
 
 
 class Interval(Enum):
@@ -43,63 +34,37 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Option:
+    """A way to choose beta: what help says of it, what a recipe asks for by it, and its range."""
+
+    help: str
+    asks: str
+    low: float = 0.0
+    high: float = 1.0
+    excludes_low: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A quantity that is estimated at every beta.
+    """A quantity that is estimated at every beta."""
 
-    Attributes
-    ----------
-    name : str
-        Its attribute of curves and certificates, column of the CSV and key of the JSON.
-    symbol : str
-        Its symbol in the paper.
-    title, heading : str
-        Its name in the text of a certificate, and on the page.
-    meaning : str
-        What it is, in a few words.
-    equation : str
-        Its equation in the paper.
-    low, high : float
-        Its range.
-    interval : Interval
-        How its interval is made.
-    beyond : str or None
-        The field of `Beyond` that approximates it, in units of Z, at betas far in the tail.
-    upper : str or None
-        The field of `Beyond` that bounds it where no draw lies above beta.
-    zero_if_flat : bool
-        Whether it is 0 where all ratios are equal, whatever beta is.
-    wish : bool
-        Whether `Curve.at` can choose beta by it.
-    column : str or None
-        Its heading in the short table, or None if the table leaves it out.
-    line : Line or None
-        Its line in the figures.
-    of_base : bool
-        Whether it needs log a(x) of a base.
-    in_certificate : bool
-        Whether the text of a certificate has a row for it.
-    exponential : str or None
-        For log z: the name of z.
-    """
-
-    name: str
-    symbol: str
-    title: str
-    heading: str
-    meaning: str
-    equation: str
-    low: float
-    high: float
-    interval: Interval
-    beyond: str | None = None
-    upper: str | None = None
-    zero_if_flat: bool = False
-    wish: bool = False
-    column: str | None = None
-    line: Line | None = None
-    of_base: bool = False
-    in_certificate: bool = True
-    exponential: str | None = None
+    name: str  # its attribute of curves and certificates, column of the CSV and key of the JSON
+    title: str  # its name in the text of a certificate
+    heading: str  # its name on the page
+    meaning: str  # what it is, in a few words
+    low: float = 0.0  # its range
+    high: float = 1.0
+    interval: Interval = Interval.NORMAL
+    beyond: str | None = None  # the field of `Beyond` that approximates it, in units of Z, far out
+    upper: str | None = None  # the field of `Beyond` that bounds it where no draw lies above beta
+    zero_if_flat: bool = False  # whether it is 0 where all ratios are equal, whatever beta is
+    option: Option | None = None  # how beta is chosen by it, if it can be
+    guaranteed: bool = False  # whether a ceiling bounds it: beta can be chosen with a confidence
+    column: str | None = None  # its heading in the short table, if that has it
+    line: Line | None = None  # its line in the figures
+    of_base: bool = False  # whether it needs log a(x) of a base
+    in_certificate: bool = True  # whether the text of a certificate has a row for it
+    exponential: str | None = None  # for log z: the name of z
 
 
 class _Named(NamedTuple):
@@ -121,7 +86,7 @@ class Moment(_Named):
         """Take the name of a feature."""
         if not isinstance(feature, str):
             raise InputError(
-                f"a moment is of a feature's name, a string, not of {show(feature)}: for a "
+                f"a moment is of a feature's name, a string, not of {short_repr(feature)}: for a "
                 "Feature, give its .name."
             )
         return super().__new__(cls, feature)
@@ -134,119 +99,112 @@ Key: TypeAlias = str | Moment
 """The key of an estimate: a quantity's name, or the moment of a feature."""
 
 _LIST = (
-    Quantity(
+    Quantity(  # AR, Eq. 2 (`eq:ar`)
         name="acceptance_rate",
-        symbol="AR",
         title="acceptance rate",
         heading="Accepted",
         meaning="what a sample costs",
-        equation="Eq. 2 (`eq:ar`)",
-        low=0.0,
-        high=1.0,
         interval=Interval.RATE,
-        wish=True,
+        option=Option(
+            help="Share of proposals to accept.",
+            asks="an acceptance rate of {:g}, at the best quality",
+            excludes_low=True,
+        ),
         column="acceptance",
     ),
-    Quantity(
+    Quantity(  # TVD(p, p_beta), Eq. 9 (`eq:qrs_tvd`)
         name="tvd",
-        symbol="TVD(p, p_β)",
         title="TVD to the target",
         heading="TVD to the target",
         meaning="0 is exact, 1 nothing in common",
-        equation="Eq. 9 (`eq:qrs_tvd`)",
-        low=0.0,
-        high=1.0,
         interval=Interval.TAIL,
         beyond="excess",
         # TVD is at most the bound (Eq. 3), so the bound's upper end serves for it too.
         upper="mass",
         zero_if_flat=True,
-        wish=True,
+        option=Option(
+            help="Total variation distance, at most.",
+            asks="a total variation distance of at most {:g}, at the lowest cost",
+        ),
+        guaranteed=True,
         column="TVD",
         line=Line("tvd", "TVD"),
     ),
-    Quantity(
-        name="lost",
-        symbol="1 - Z_β/Z",
-        title="  at most (lost)",
-        heading="Mass lost",
+    Quantity(  # not in the paper: TVD <= 1 - Z_beta/Z <= 1 - p(A_beta)
+        name="truncated_mass",
+        title="  truncated mass",
+        heading="Truncated mass",
         meaning="TVD is at most this",
-        equation="not in the paper: TVD <= 1 - Z_beta/Z <= 1 - p(A_beta)",
-        low=0.0,
-        high=1.0,
         interval=Interval.TAIL,
         beyond="excess",
         upper="mass",
+        option=Option(
+            help="Share of the target's mass above beta q, at most; TVD is no larger.",
+            asks="a share of at most {:g} of the target's mass above beta q, at the lowest cost",
+        ),
+        guaranteed=True,
     ),
-    Quantity(
+    Quantity(  # 1 - p(A_beta), Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`)
         name="tvd_bound",
-        symbol="1 - p(A_β)",
         title="  at most (bound)",
         heading="TVD bound",
         meaning="TVD is at most this",
-        equation="Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`)",
-        low=0.0,
-        high=1.0,
         interval=Interval.TAIL,
         beyond="mass",
         upper="mass",
-        wish=True,
+        option=Option(
+            help="Bound on the total variation distance, at most.",
+            asks="a bound on the total variation distance of at most {:g}",
+        ),
         column="TVD bound",
         line=Line("tvd", "upper bound"),
     ),
-    Quantity(
+    Quantity(  # KL(p, p_beta), Eq. 10 (`eq:qrs_kl`)
         name="kl",
-        symbol="KL(p, p_β)",
         title="KL to the target",
         heading="KL to the target",
         meaning="in nats; 0 is exact",
-        equation="Eq. 10 (`eq:qrs_kl`)",
-        low=0.0,
         high=math.inf,
         interval=Interval.TAIL,
         beyond="log_excess",
         upper="log_excess",
         zero_if_flat=True,
-        wish=True,
+        option=Option(
+            help="KL divergence in nats, at most.",
+            asks="a KL divergence of at most {:g} nats, at the lowest cost",
+            high=math.inf,
+        ),
+        guaranteed=True,
         column="KL",
         line=Line("kl", "KL"),
     ),
-    Quantity(
+    Quantity(  # Eq. 5
         name="log_z",
-        symbol="log Z",
         title="log Z",
         heading="log Z",
         meaning="log of the target's partition function",
-        equation="Eq. 5",
         low=-math.inf,
         high=math.inf,
         interval=Interval.LOG_Z,
         in_certificate=False,
         exponential="z",
     ),
-    Quantity(
+    Quantity(  # Eq. 6 (`eq:zeta_beta`)
         name="log_z_beta",
-        symbol="log Z_β",
         title="log Z_beta",
         heading="log Z_beta",
         meaning="log of the partition function of P_beta",
-        equation="Eq. 6 (`eq:zeta_beta`)",
         low=-math.inf,
         high=math.inf,
-        interval=Interval.NORMAL,
         in_certificate=False,
         exponential="z_beta",
     ),
-    Quantity(
+    Quantity(  # KL(p_beta, a), appendix C (`eq:qrs_kl_a`)
         name="kl_base",
-        symbol="KL(p_β, a)",
         title="KL from the base",
         heading="KL from the base",
-        meaning="in nats; what the wish changes",
-        equation="appendix C (`eq:qrs_kl_a`)",
-        low=0.0,
+        meaning="in nats; what the constraint changes",
         high=math.inf,
-        interval=Interval.NORMAL,
         line=Line("kl_base", "KL from the base"),
         of_base=True,
     ),
@@ -255,8 +213,34 @@ _LIST = (
 QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in _LIST}
 """Name -> quantity, in the order in which they are shown."""
 
-WISHES = tuple(quantity.name for quantity in _LIST if quantity.wish)
-"""The quantities that beta can be chosen by."""
+GUARANTEED = tuple(quantity.name for quantity in _LIST if quantity.guaranteed)
+"""The quantities that can be guaranteed: an upper bound by betting is known for them."""
+
+OPTIONS: dict[str, Option] = {
+    **{quantity.name: quantity.option for quantity in _LIST if quantity.option is not None},
+    "beta": Option(
+        help="The level beta itself.", asks="the value {:g}", high=math.inf, excludes_low=True
+    ),
+    "log_beta": Option(
+        help="The logarithm of beta.", asks="the value e^{:g}", low=-LARGEST_LOG, high=LARGEST_LOG
+    ),
+}
+"""Name -> the ways to choose beta."""
+
+
+def check_option(name: str, value: Any) -> float:
+    """Return the number that beta is to be chosen by; refuse one that no draws could meet."""
+    if name in ("beta", "log_beta"):
+        as_log_beta(**{name: value})
+        return float(value)
+    if name == "acceptance_rate":
+        return as_rate(value)
+    wanted, option = number(name, value), OPTIONS[name]
+    if not option.low <= wanted <= option.high:
+        raise InputError(
+            f"{name} is {short_repr(value)}, but must be from {option.low:g} to {option.high:g}."
+        )
+    return wanted
 
 
 def title_of(key: Key) -> str:

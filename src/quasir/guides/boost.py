@@ -6,15 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quasir.core.arguments import is_iterable, number, show
+from quasir.core.arguments import is_iterable, number
+from quasir.core.formatting import short_repr
 from quasir.errors import InputError
-from quasir.guides.guide import Guide
-from quasir.guides.machine import Machine
+from quasir.guides.guide import Guide, Machine, Setting
 from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.feature import Feature
-from quasir.targets.word_group import WordGroup
-
-__all__ = ["Boost", "boost"]
+from quasir.targets.feature import Feature, WordGroup
 
 LARGEST = 1e12
 """Largest factor: more than any model's precision can use."""
@@ -32,6 +29,9 @@ class Boost(Guide):
         The factor of each group, for spellings with the fewest tokens; None until it is fitted.
     fitted : tuple of (str, float)
         Factors of single words, by name, as `Guided.fit` found them.
+    setting : Setting or None
+        Where they were fitted. With the same tokenizer they may be used elsewhere: q is then
+        farther from p, but every ceiling still holds.
 
     Examples
     --------
@@ -43,18 +43,24 @@ class Boost(Guide):
     groups: tuple[WordGroup, ...]
     factors: tuple[float | None, ...]
     fitted: tuple[tuple[str, float], ...] = ()
+    setting: Setting | None = None
 
-    def compiled(self, vocabulary: Vocabulary) -> Machine:
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The tokenizer, where a fit recorded it: factors are those of its tokens."""
+        return () if self.setting is None else ("tokenizer",)
+
+    def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the automata of these words for a model's tokens."""
-        from quasir.guides.boost_machine import BoostMachine
+        from quasir.guides.automaton import BoostMachine
 
         return BoostMachine(self, vocabulary)
 
-    def with_factors(self, factors: Mapping[str, float]) -> Boost:
-        """Return the same words with fitted factors, by name."""
-        return replace(self, fitted=tuple(sorted(factors.items())))
+    def with_factors(self, factors: Mapping[str, float], setting: Setting | None = None) -> Boost:
+        """Return the same words with factors, by name, that were fitted in this setting."""
+        return replace(self, fitted=tuple(sorted(factors.items())), setting=setting)
 
-    def joined(self, other: Boost) -> Boost:
+    def join(self, other: Boost) -> Boost:
         """Return the boost of both; factors that were fitted are kept if both have some."""
         groups, factors = self.groups + other.groups, self.factors + other.factors
         if bool(self.fitted) != bool(other.fitted):
@@ -66,7 +72,10 @@ class Boost(Guide):
         for name, factor in other.fitted:
             group, rest = name.split(" ", 1)
             moved.append((f"{int(group) + len(self.groups)} {rest}", factor))
-        return Boost(groups, factors, tuple(sorted((*self.fitted, *moved))))
+        setting = self.setting or other.setting
+        if self.setting and other.setting:
+            setting = self.setting.common(other.setting)
+        return Boost(groups, factors, tuple(sorted((*self.fitted, *moved))), setting)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -77,6 +86,7 @@ class Boost(Guide):
             ],
             "factors": list(self.factors),
             "fitted": [list(pair) for pair in self.fitted],
+            **({} if self.setting is None else {"setting": self.setting.to_dict()}),
         }
 
     def __repr__(self) -> str:
@@ -84,7 +94,7 @@ class Boost(Guide):
         known = {
             " or ".join(group.words): "fitted" if self.fitted else factor for group, factor in pairs
         }
-        return f"boost({show(known)})"
+        return f"boost({short_repr(known)})"
 
 
 def boost(wanted: Any) -> Boost:
@@ -113,24 +123,28 @@ def boost(wanted: Any) -> Boost:
     elif is_iterable(wanted):
         pairs = [(each, None) for each in wanted]
     else:
-        raise InputError(f"{show(wanted)} cannot be boosted: give words, or features of words.")
+        raise InputError(
+            f"{short_repr(wanted)} cannot be boosted: give words, or features of words."
+        )
     groups: dict[WordGroup, float | None] = {}
     for what, factor in pairs:
-        for group in _groups_of(what):
+        for group in _word_groups(what):
             groups[group] = None if factor is None else _factor(what, factor)
     if not groups:
         raise InputError("there is nothing to boost: give one word or more.")
     return Boost(tuple(groups), tuple(groups.values()))
 
 
-def _groups_of(what: Any) -> tuple[WordGroup, ...]:
+def _word_groups(what: Any) -> tuple[WordGroup, ...]:
     if isinstance(what, str):
         if not what.strip():
             raise InputError("a word to boost is empty: give a word.")
         return (WordGroup((what.strip(),)),)
     if not isinstance(what, Feature):
-        raise InputError(f"{show(what)} cannot be boosted: give a word, or a feature of words.")
-    found = _groups_in(what)
+        raise InputError(
+            f"{short_repr(what)} cannot be boosted: give a word, or a feature of words."
+        )
+    found = _feature_words(what)
     if not found:
         raise InputError(
             f"the feature {what.name!r} does not say which words it looks for, so there is nothing "
@@ -139,18 +153,18 @@ def _groups_of(what: Any) -> tuple[WordGroup, ...]:
     return found
 
 
-def _groups_in(feature: Feature) -> tuple[WordGroup, ...]:
+def _feature_words(feature: Feature) -> tuple[WordGroup, ...]:
     if feature.word_groups:
         return feature.word_groups
     parts = [part for part in feature._made_of if isinstance(part, Feature)]
-    return tuple(dict.fromkeys(group for part in parts for group in _groups_in(part)))
+    return tuple(dict.fromkeys(group for part in parts for group in _feature_words(part)))
 
 
 def _factor(what: Any, factor: Any) -> float:
-    value = number(f"the factor of {show(what)}", factor)
+    value = number(f"the factor of {short_repr(what)}", factor)
     if not 0 < value <= LARGEST:
         raise InputError(
-            f"the factor of {show(what)} is {value:g}, but must be above 0 and at most "
+            f"the factor of {short_repr(what)} is {value:g}, but must be above 0 and at most "
             f"{LARGEST:g}: above 1 makes the word more likely, below 1 less."
         )
     return value

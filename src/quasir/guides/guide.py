@@ -1,24 +1,80 @@
-"""Guides: weights of the next tokens that turn a base into a proposal.
+"""Guides, and the machines that they become: weights of the next tokens.
 
 In a state s a guide gives the next token v the weight g(s, v) >= 0. The guided model draws it with
 probability a(v | x) g(s, v)/G, G being the sum over all tokens, so that log a and log q come out of
 one pass. A guide knows no tokenizer: `base.guided(guide)` makes it a machine for the base's own.
+
+A machine keeps a state for each row of a batch, gives the weights in these states, and moves each
+state on by the token that was drawn. Most weights are 1: it says which tokens it forbids (a
+bitmask), and lists the few others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.files import write_json
+from quasir.core.formatting import short_repr
 from quasir.errors import InputError
-from quasir.guides.machine import Machine
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.feature import Feature
 
-__all__ = ["Guide"]
+Ints = NDArray[np.int64]
+Fact = str | int | float | None
+
+FACTS = (
+    "weights",
+    "tokenizer",
+    "prompt",
+    "temperature",
+    "top_k",
+    "top_p",
+    "max_tokens",
+    "languages",
+    "matcher",
+)
+"""All facts of a setting. `quasir.text.fingerprints` finds them."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that something learned or fitted depends on: short values, and hashes of long ones."""
+
+    facts: tuple[tuple[str, Fact], ...] = ()
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Setting:
+        """Return the setting of these facts."""
+        wrong = [x for x in facts.values() if not isinstance(x, Fact)]
+        if wrong:
+            raise TypeError(f"a fact of a setting is {short_repr(wrong[0])}")
+        return cls(tuple(sorted(facts.items())))
+
+    def to_dict(self) -> dict[str, Fact]:
+        """Return the facts, JSON-ready."""
+        return dict(self.facts)
+
+    def difference(self, here: Setting) -> str:
+        """Return in words which of the facts of `here` are others, or not recorded; or nothing."""
+        own, said = self.to_dict(), []
+        for name, now in here.facts:
+            if name not in own:
+                said.append(f"{name} is {short_repr(now)} here, and was not recorded")
+            elif own[name] != now:
+                said.append(f"{name} was {short_repr(own[name])}, and is {short_repr(now)} here")
+        return "; ".join(said)
+
+    def common(self, other: Setting) -> Setting:
+        """Return the facts that are the same in both."""
+        return Setting(tuple(fact for fact in self.facts if fact in other.facts))
 
 
 class Guide:
@@ -33,6 +89,14 @@ class Guide:
     >>> qr.guides.from_dict(both.to_dict()) == both
     True
     """
+
+    setting: Setting | None = None
+    """Where it was learned or fitted."""
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The facts of its setting without which it means nothing, or is not true."""
+        return ()
 
     @property
     def parts(self) -> tuple[Guide, ...]:
@@ -57,7 +121,7 @@ class Guide:
             "(regex, json_schema, grammar, choice)."
         )
 
-    def compiled(self, vocabulary: Vocabulary) -> Machine:
+    def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the machine of this guide for a model's tokens."""
         raise NotImplementedError
 
@@ -79,3 +143,97 @@ class Guide:
         from quasir.guides.product import Both
 
         return Both.of([self, other]) if isinstance(other, Guide) else NotImplemented
+
+
+class Entries(NamedTuple):
+    """Weights other than 0 and 1, each (row, token) once."""
+
+    row: Ints
+    token: Ints
+    value: NDArray[np.float64]
+    atom: Ints  # numbers the fitted factor behind each value; -1 where there is none
+
+    def at(self, places: Any) -> Entries:
+        """Return the entries at some places."""
+        return Entries(*(column[places] for column in self))
+
+
+class Weights(NamedTuple):
+    """The weights of all rows: the product of a bitmask and of lists of entries."""
+
+    mask: NDArray[np.int32] | None  # a bit per token, the lowest first; None allows every token
+    entries: tuple[Entries, ...]
+
+    def of(self, tokens: Ints) -> NDArray[np.float64]:
+        """Return g(s, v) of one token v for each row."""
+        rows = np.arange(len(tokens))
+        weight = np.ones(len(tokens))
+        if self.mask is not None:
+            bits = self.mask[rows, tokens // 32] >> (tokens % 32).astype(np.int32)
+            weight = (bits & 1).astype(np.float64)
+        for row, token, value, _ in self.entries:
+            hit = tokens[row] == token
+            weight[row[hit]] *= value[hit]
+        return weight
+
+
+class Rows:
+    """The states of the rows of a batch."""
+
+    def weights(self) -> Weights:
+        """Return the weights of the next tokens of every row."""
+        raise NotImplementedError
+
+    def advance(self, tokens: Ints) -> None:
+        """Move every row on by one token; a row may leave the language."""
+        raise NotImplementedError
+
+    def put(self, rows: Ints, fresh: Any) -> None:
+        """Let the states of `fresh` take the places `rows`; `fresh` is not used again."""
+        raise NotImplementedError
+
+    def keep(self, into: Ints, source: Ints, left: int) -> None:
+        """Move rows `source` to the places `into`, and keep the first `left` rows."""
+        raise NotImplementedError
+
+
+class Machine:
+    """A guide for one tokenizer."""
+
+    def begin(self, n: int) -> Rows:
+        """Return n rows in the first state."""
+        raise NotImplementedError
+
+
+class NumberedMachine(Machine):
+    """A machine whose states are numbers; the first is 0."""
+
+    def begin(self, n: int) -> Rows:
+        """Return n rows in the first state."""
+        return _NumberedRows(self, np.zeros(n, dtype=np.int64))
+
+    def entries(self, states: Ints) -> Entries:
+        """Return the weights other than 1 of rows in these states."""
+        raise NotImplementedError
+
+    def after(self, states: Ints, tokens: Ints) -> Ints:
+        """Return the states that these tokens lead to."""
+        raise NotImplementedError
+
+
+class _NumberedRows(Rows):
+    def __init__(self, machine: NumberedMachine, states: Ints) -> None:
+        self.machine, self.states = machine, states
+
+    def weights(self) -> Weights:
+        return Weights(None, (self.machine.entries(self.states),))
+
+    def advance(self, tokens: Ints) -> None:
+        self.states = self.machine.after(self.states, tokens)
+
+    def put(self, rows: Ints, fresh: _NumberedRows) -> None:
+        self.states[rows] = fresh.states
+
+    def keep(self, into: Ints, source: Ints, left: int) -> None:
+        self.states[into] = self.states[source]
+        self.states = self.states[:left]

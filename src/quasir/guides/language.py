@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quasir.core.arguments import check_bool, is_iterable, show
+from quasir.core.arguments import check_bool, is_iterable
+from quasir.core.formatting import short_repr
 from quasir.errors import InputError
-from quasir.guides.guide import Guide
-from quasir.guides.machine import Machine
+from quasir.guides.guide import Guide, Machine
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.feature import Feature
-
-__all__ = ["Language", "choice", "grammar", "json_schema", "regex"]
 
 PLAIN = '\n%llguidance {"no_forcing": true}\n'
 """Without this, a mask allows only one spelling of bytes that are certain, and q = 0 on others."""
@@ -48,20 +46,13 @@ class Language(Guide):
     complete: bool
     name: str
 
-    @property
-    def cuts(self) -> bool:
-        """True: tokens that lead out of the language have weight 0."""
-        return True
-
-    @property
-    def below_one(self) -> bool:
-        """True: weights are 0 or 1."""
-        return True
+    cuts = True
+    below_one = True
 
     @property
     def feature(self) -> Feature:
         """The feature b(x): the whole text is in the language, by the tokens it was drawn as."""
-        from quasir.guides.language_feature import LanguageFeature
+        from quasir.guides.matcher import LanguageFeature
 
         return LanguageFeature((self,))
 
@@ -79,7 +70,7 @@ class Language(Guide):
 
         return f"start: /{regex_to_lark(self.source, '')}/{PLAIN}"
 
-    def compiled(self, vocabulary: Vocabulary) -> Machine:
+    def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the matcher of this language for a model's tokens."""
         from quasir.guides.matcher import MatcherMachine
 
@@ -97,7 +88,7 @@ class Language(Guide):
 
     def __repr__(self) -> str:
         whole = "" if self.complete else ", complete=False"
-        return f"{self.kind}({show(self.source)}{whole})"
+        return f"{self.kind}({short_repr(self.source)}{whole})"
 
 
 def regex(pattern: str, complete: bool = True, name: str | None = None) -> Language:
@@ -120,7 +111,7 @@ def regex(pattern: str, complete: bool = True, name: str | None = None) -> Langu
     regex('[A-Z][a-z]+ [0-9]{4}')
     """
     if not isinstance(pattern, str):
-        raise InputError(f"a pattern is a string, not {show(pattern)}.")
+        raise InputError(f"a pattern is a string, not {short_repr(pattern)}.")
     return _checked("regex", pattern, complete, name)
 
 
@@ -147,7 +138,7 @@ def json_schema(
         parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
         source = json.dumps(parsed, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{show(schema)} is not a JSON schema: {error}.") from error
+        raise InputError(f"{short_repr(schema)} is not a JSON schema: {error}.") from error
     return _checked("json_schema", source, complete, name)
 
 
@@ -167,7 +158,7 @@ def grammar(lark: str, complete: bool = True, name: str | None = None) -> Langua
     grammar('start: "(" start ")" | "x"')
     """
     if not isinstance(lark, str):
-        raise InputError(f"a grammar is a string, not {show(lark)}.")
+        raise InputError(f"a grammar is a string, not {short_repr(lark)}.")
     return _checked("grammar", lark, complete, name)
 
 
@@ -189,7 +180,8 @@ def choice(options: Any, complete: bool = True, name: str | None = None) -> Lang
     right = listed and all(isinstance(option, str) and option for option in listed)
     if listed is None or not right or len(set(listed)) < len(listed):
         raise InputError(
-            f"options are {show(options)}, but must be a list of different strings, none empty."
+            f"options are {short_repr(options)}, but must be a list of different strings, none "
+            "empty."
         )
     return _checked("choice", json.dumps(listed, ensure_ascii=False), complete, name)
 
@@ -198,10 +190,12 @@ def _checked(kind: str, source: str, complete: bool, name: str | None) -> Langua
     """Return the language; what llguidance cannot compile is refused with its own message."""
     check_bool("complete", complete)
     if name is not None and (not isinstance(name, str) or not name):
-        raise InputError(f"the name of a guide's feature is {show(name)}, but must be a string.")
-    title = {"regex": "regex", "json_schema": "schema", "grammar": "grammar", "choice": "choice"}
+        raise InputError(
+            f"the name of a guide's feature is {short_repr(name)}, but must be a string."
+        )
     short = source if len(source) <= 40 else source[:37] + "..."
-    language = Language(kind, source, bool(complete), name or f"{title[kind]} {short}")
+    title = f"{kind.removeprefix('json_')} {short}"
+    language = Language(kind, source, bool(complete), name or title)
     try:
         from llguidance import LLMatcher
     except ModuleNotFoundError as error:

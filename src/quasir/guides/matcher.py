@@ -1,4 +1,4 @@
-"""Masks by llguidance: a matcher for each row of a batch.
+"""Languages by llguidance: the masks of a batch's rows, and whether a whole text is in one.
 
 llguidance never raises: a matcher that hits a limit goes into an error state, in which its mask
 means nothing. So its state is asked for after every mask. Its mask also allows the end token where
@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import show
-from quasir.errors import InputError
+from quasir.core.formatting import short_repr
+from quasir.core.types import Items, optional_attribute
+from quasir.errors import FeatureError, InputError
+from quasir.guides.guide import Ints, Machine, Rows, Weights
 from quasir.guides.language import Language
-from quasir.guides.machine import Ints, Rows, Weights, words_of
-from quasir.guides.vocabulary import Vocabulary
-
-__all__ = ["MatcherMachine"]
-
+from quasir.guides.vocabulary import Vocabulary, token_ids
+from quasir.targets.factors import Pointwise
+from quasir.targets.feature import Feature
+from quasir.targets.product import Product, multiply
 
 DEAD_END = "NoExtension"
 """The beginning of a message that is no failure: no token of the model can follow."""
 
 
-class MatcherMachine:
+class MatcherMachine(Machine):
     """A language for a model's tokens."""
 
     def __init__(self, language: Language, vocabulary: Vocabulary) -> None:
@@ -58,7 +59,8 @@ class MatcherMachine:
             message = " ".join(matcher.get_error().split())
             raise InputError(
                 f"the matcher of the guide {self.language!r} stopped with an error: "
-                f"{show(message, 300)}. Its masks mean nothing from there on: simplify the guide."
+                f"{short_repr(message, 300)}. Its masks mean nothing from there on: simplify the "
+                "guide."
             )
 
     @functools.cached_property
@@ -78,31 +80,26 @@ class MatcherMachine:
         return min(fewest[at] + (at < len(forced)) for at in ends) if forced else 0
 
     def holds(self, ids: list[int], cut: bool) -> bool:
-        """Return whether a text of these tokens is in the language.
-
-        Parameters
-        ----------
-        ids : list of int
-        cut : bool
-            Whether the text was cut, and did not end by itself.
-        """
+        """Return whether a text of these tokens is in the language."""
+        if max(ids, default=0) >= self.vocabulary.for_masks.vocab_size:
+            return False  # a model may have more tokens than its tokenizer: these have no text
         matcher = self.start.deep_copy()
-        if matcher.try_consume_tokens(ids) < len(ids):
-            self.refuse_error(matcher)
-            return False
+        read = matcher.try_consume_tokens(ids)
         self.refuse_error(matcher)
+        if read < len(ids):
+            return False
         return bool(matcher.is_accepting()) or (cut and not self.language.complete)
 
 
-class MatcherRows:
-    """A matcher for each row; None for a row that has left the language."""
+class MatcherRows(Rows):
+    """A matcher for each row; None for a row that has left the language, which allows nothing."""
 
     def __init__(self, machine: MatcherMachine, matchers: list[Any]) -> None:
         self.machine, self.matchers = machine, matchers
         self.mask: NDArray[np.int32] | None = None  # of the next tokens, if it is known
 
     def weights(self) -> Weights:
-        """Return the mask of every row; a row that has left the language allows nothing."""
+        """Return the mask of every row."""
         if self.mask is None:
             self.mask = self._filled()
         return Weights(self.mask, ())
@@ -112,7 +109,7 @@ class MatcherRows:
 
         vocabulary = self.machine.vocabulary
         mask = np.zeros(
-            (len(self.matchers), words_of(vocabulary.for_masks.vocab_size)), dtype=np.int32
+            (len(self.matchers), _words(vocabulary.for_masks.vocab_size)), dtype=np.int32
         )
         alive = [(matcher, i) for i, matcher in enumerate(self.matchers) if matcher is not None]
         if alive:
@@ -127,7 +124,7 @@ class MatcherRows:
             for row in np.flatnonzero(mask[:, word] & bit).tolist():
                 if not self.matchers[row].is_accepting():
                     mask[row, word] &= ~bit
-        return np.ascontiguousarray(mask[:, : words_of(vocabulary.size)])
+        return np.ascontiguousarray(mask[:, : _words(vocabulary.size)])
 
     def advance(self, tokens: Ints) -> None:
         """Let each matcher read its row's token."""
@@ -147,9 +144,8 @@ class MatcherRows:
                 if not well:  # although the mask allowed it
                     self.machine.refuse_error(self.matchers[i])
 
-    def put(self, rows: Ints, fresh: Rows) -> None:
+    def put(self, rows: Ints, fresh: MatcherRows) -> None:
         """Let fresh matchers take the places of others."""
-        assert isinstance(fresh, MatcherRows)
         for row, matcher in zip(rows.tolist(), fresh.matchers, strict=True):
             self.matchers[row] = matcher
         self.mask = None
@@ -163,9 +159,86 @@ class MatcherRows:
             self.mask = None
 
 
+def _words(vocabulary: int) -> int:
+    """Return the number of 32-bit words of a bitmask."""
+    return -(-vocabulary // 32)
+
+
 @functools.lru_cache(maxsize=1)
 def _executor(process: int) -> Any:
     """Return this process's threads; a fork does not share those of its parent."""
     from llguidance import LLExecutor
 
     return LLExecutor()
+
+
+class LanguageFeature(Feature):
+    """Whether the whole text is in all of some languages, by the tokens that it was drawn as.
+
+    It is decided by the same matcher that makes the masks. ``base * feature`` tells it the base's
+    tokenizer and max_tokens; by itself it takes the tokenizer from the texts that it is given. A
+    text of `max_tokens` tokens was cut; None if that is not known.
+    """
+
+    def __init__(
+        self,
+        languages: tuple[Language, ...],
+        tokenizer: Any = None,
+        max_tokens: int | None = None,
+    ) -> None:
+        name = " and ".join(language.name for language in languages)
+        super().__init__(name, self._holds, batched=True, boolean=True)
+        self.languages, self.tokenizer, self.max_tokens = languages, tokenizer, max_tokens
+        self._matchers: list[Any] = []
+
+    def bound(self, base: Any) -> LanguageFeature:
+        """Return this feature for the texts of a base, if that has a tokenizer."""
+        tokenizer = optional_attribute(base, "tokenizer")
+        limit = optional_attribute(base, "max_tokens")
+        if tokenizer is None or (self.tokenizer is tokenizer and self.max_tokens == limit):
+            return self
+        made = LanguageFeature(self.languages, tokenizer, limit)
+        made.name = self.name
+        return made
+
+    def same_as(self, other: Feature) -> bool:
+        """Return whether the other feature is that of the same language."""
+        return isinstance(other, LanguageFeature) and self.languages == other.languages
+
+    def __rmul__(self, base: Any) -> Any:
+        """Return base * feature: the base, restricted to texts of the language."""
+        inner = base.base if isinstance(base, Product) else base
+        return multiply(base, Pointwise(self.bound(inner)))
+
+    def _holds(self, items: Items) -> NDArray[np.bool_]:
+        tokenizer = self.tokenizer or getattr(items, "tokenizer", None)
+        if tokenizer is None:
+            raise FeatureError(
+                f"feature {self.name!r} has no tokenizer to read these items with: use it as "
+                "base * guide.feature, or give it texts that a language model drew."
+            )
+        complete = all(language.complete for language in self.languages)
+        if not complete and self.max_tokens is None:
+            raise FeatureError(
+                f"feature {self.name!r} has complete=False, but does not know where texts are cut: "
+                "use it as base * guide.feature."
+            )
+        matchers = self._compile(tokenizer)
+        limit = -1 if self.max_tokens is None else self.max_tokens
+        held = [
+            all(matcher.holds(ids, cut=len(ids) == limit) for matcher in matchers)
+            for ids in token_ids(items, tokenizer)
+        ]
+        return np.array(held, dtype=bool)
+
+    def _compile(self, tokenizer: Any) -> list[Any]:
+        if not self._matchers or self._matchers[0].vocabulary.tokenizer is not tokenizer:
+            vocabulary = Vocabulary(tokenizer, len(tokenizer), tokenizer.eos_token_id)
+            try:
+                self._matchers = [language.compile(vocabulary) for language in self.languages]
+            except InputError as error:
+                raise FeatureError(f"feature {self.name!r} cannot be read: {error}") from error
+        return self._matchers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_matchers": []}

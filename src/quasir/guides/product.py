@@ -1,23 +1,26 @@
-"""Products of guides: the weights of all, multiplied."""
+"""Products of guides: the weights of all, multiplied; and guides from dictionaries and files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from quasir.core.files import shortened
+from quasir.core.formatting import short_repr
+from quasir.errors import InputError, StoreError
 from quasir.guides.boost import Boost
-from quasir.guides.guide import Guide
+from quasir.guides.guide import Guide, Ints, Machine, Rows, Setting, Weights
 from quasir.guides.language import Language
-from quasir.guides.language_feature import LanguageFeature
-from quasir.guides.machine import Ints, Machine, Rows, Weights
+from quasir.guides.matcher import LanguageFeature
+from quasir.guides.trie import COLUMNS, Trie
 from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.feature import Feature
-
-__all__ = ["Both"]
+from quasir.targets.feature import Feature, WordGroup
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,20 @@ class Both(Guide):
     def of(cls, guides: Sequence[Guide]) -> Guide:
         """Return the product of one or more guides; boosts become one, which comes last."""
         parts = [part for guide in guides for part in guide.parts]
+        if sum(isinstance(part, Trie) for part in parts) > 1:
+            # c of one times c of the other does not telescope.
+            raise InputError(
+                "two tries cannot be multiplied: the product would bound no ratio. Let one trie "
+                "learn from the other's draws, as in q.learn(draws)."
+            )
         boosts = [part for part in parts if isinstance(part, Boost)]
         parts = [part for part in parts if not isinstance(part, Boost)]
-        parts += [reduce(Boost.joined, boosts)] if boosts else []
+        parts += [reduce(Boost.join, boosts)] if boosts else []
         return parts[0] if len(parts) == 1 else cls(tuple(parts))
 
     @property
     def parts(self) -> tuple[Guide, ...]:
-        """The guides that this one is the product of."""
+        """All of them."""
         return self.guides
 
     @property
@@ -56,9 +65,9 @@ class Both(Guide):
         languages = tuple(part for part in self.parts if isinstance(part, Language))
         return LanguageFeature(languages) if languages else super().feature
 
-    def compiled(self, vocabulary: Vocabulary) -> Machine:
+    def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the machines of all, side by side."""
-        return BothMachine([part.compiled(vocabulary) for part in self.parts])
+        return BothMachine([part.compile(vocabulary) for part in self.parts])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -68,42 +77,104 @@ class Both(Guide):
         return " * ".join(map(repr, self.parts))
 
 
-class BothMachine:
+class BothMachine(Machine):
     """Machines side by side."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.machines = list(machines)
 
-    def begin(self, n: int) -> BothRows:
+    def begin(self, n: int) -> Rows:
         """Return n rows in the first state of every machine."""
-        return BothRows([machine.begin(n) for machine in self.machines])
+        return _BothRows([machine.begin(n) for machine in self.machines])
 
 
-class BothRows:
-    """The rows of machines side by side."""
-
+class _BothRows(Rows):
     def __init__(self, rows: Sequence[Rows]) -> None:
         self.rows = list(rows)
 
     def weights(self) -> Weights:
-        """Return the product of all weights."""
         each = [rows.weights() for rows in self.rows]
         masks = [weights.mask for weights in each if weights.mask is not None]
         mask = reduce(np.bitwise_and, masks) if masks else None
         return Weights(mask, tuple(entries for weights in each for entries in weights.entries))
 
     def advance(self, tokens: Ints) -> None:
-        """Move every row of every machine on."""
         for rows in self.rows:
             rows.advance(tokens)
 
-    def put(self, rows: Ints, fresh: Rows) -> None:
-        """Let fresh rows take the places `rows` in every machine."""
-        assert isinstance(fresh, BothRows)
+    def put(self, rows: Ints, fresh: _BothRows) -> None:
         for own, other in zip(self.rows, fresh.rows, strict=True):
             own.put(rows, other)
 
     def keep(self, into: Ints, source: Ints, left: int) -> None:
-        """Move rows in every machine."""
         for rows in self.rows:
             rows.keep(into, source, left)
+
+
+def load(file: str | Path) -> Guide:
+    """Read a guide that `Guide.save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     qr.guides.boost({"she": 8.0}).save(f"{folder}/guide.json")
+    ...     load(f"{folder}/guide.json")
+    boost({'she': 8.0})
+    """
+    try:
+        facts = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"the guide {shortened(file)} cannot be read: {error}.") from error
+    return from_dict(facts)
+
+
+def from_dict(facts: Mapping[str, Any]) -> Guide:
+    """Return the guide that `Guide.to_dict` described.
+
+    Raises
+    ------
+    StoreError
+        If it is not what `to_dict` gives.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> guide = qr.guides.boost({"poet": 10.0})
+    >>> from_dict(guide.to_dict()) == guide
+    True
+    """
+    try:
+        return _READERS[facts["guide"]](facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{short_repr(facts)} is not a guide that quasir wrote ({type(error).__name__}: "
+            f"{error})."
+        ) from error
+
+
+def _language(facts: Mapping[str, Any]) -> Guide:
+    return Language(facts["kind"], facts["source"], facts["complete"], facts["name"])
+
+
+def _boost(facts: Mapping[str, Any]) -> Guide:
+    groups = [WordGroup(tuple(g["words"]), g["whole"], g["case"]) for g in facts["groups"]]
+    fitted = tuple((name, float(value)) for name, value in facts["fitted"])
+    return Boost(tuple(groups), tuple(facts["factors"]), fitted, _setting(facts))
+
+
+def _trie(facts: Mapping[str, Any]) -> Guide:
+    return Trie(**{name: facts[name] for name in COLUMNS}, setting=_setting(facts))
+
+
+def _setting(facts: Mapping[str, Any]) -> Setting | None:
+    recorded = facts.get("setting")
+    return None if recorded is None else Setting.of(recorded)
+
+
+def _product(facts: Mapping[str, Any]) -> Guide:
+    return Both.of([from_dict(part) for part in facts["parts"]])
+
+
+_READERS = {"language": _language, "boost": _boost, "trie": _trie, "product": _product}

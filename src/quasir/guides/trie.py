@@ -6,6 +6,8 @@ probabilities are known, and c(s) is the sum of a(v | s) c(sv) over the tokens v
 the token v the weight c(sv). The normaliser at s is then c(s) itself, and the product telescopes:
 q(x) = a(x) c(x)/c(root). So no ratio a/q of a text in the language is above c(root).
 
+All of this is about one model, prompt, temperature, length and language: the trie's setting.
+
 Park et al., Grammar-aligned decoding (NeurIPS 2024); CARS, arXiv 2510.01902.
 """
 
@@ -15,15 +17,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.types import Array
-from quasir.guides.guide import Guide
-from quasir.guides.machine import Entries, Ints, NumberedRows, csr_rows
+from quasir.guides.guide import FACTS, Entries, Guide, Ints, NumberedMachine, Setting
 from quasir.guides.vocabulary import Vocabulary
 
-__all__ = ["Trie", "TrieBuilder"]
-
+COLUMNS = ("parent", "token", "probability", "mass", "cut")
+"""What is known of every node."""
 SLACK = 1e-5
 """Part of a node's mass that stays unexplored: float32 sums are off by less, so c(s) is a bound."""
 
@@ -42,6 +43,8 @@ class Trie(Guide):
         in the language and 0 if not.
     cut : array of bool
         Whether the node is a text that was cut.
+    setting : Setting or None
+        Where it was learned. No other model or language can use it, and none can if it is None.
 
     Examples
     --------
@@ -53,21 +56,29 @@ class Trie(Guide):
     True
     """
 
+    cuts = True
+    below_one = True
+
     def __init__(
         self,
-        parent: Ints,
-        token: Ints,
-        probability: Array,
-        mass: Array,
-        cut: NDArray[np.bool_],
+        parent: ArrayLike,
+        token: ArrayLike,
+        probability: ArrayLike,
+        mass: ArrayLike,
+        cut: ArrayLike,
+        setting: Setting | None = None,
     ) -> None:
-        self.parent, self.token, self.probability = parent, token, probability
-        self.mass, self.cut = mass, cut
+        self.parent: Ints = np.array(parent, dtype=np.int64)
+        self.token: Ints = np.array(token, dtype=np.int64)
+        self.probability: Array = np.array(probability, dtype=np.float64)
+        self.mass: Array = np.array(mass, dtype=np.float64)
+        self.cut: NDArray[np.bool_] = np.array(cut, dtype=bool)
+        self.setting = setting
 
     @property
-    def below_one(self) -> bool:
-        """True: c(s) is at most 1."""
-        return True
+    def depends_on(self) -> tuple[str, ...]:
+        """All facts: c(s) is true nowhere else."""
+        return FACTS
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -83,7 +94,7 @@ class Trie(Guide):
                 c[self.parent[node]] -= self.probability[node] * (1.0 - c[node])
         return c
 
-    def compiled(self, vocabulary: Vocabulary) -> TrieMachine:
+    def compile(self, vocabulary: Vocabulary) -> TrieMachine:
         """Return the trie as a machine."""
         return TrieMachine(self, vocabulary.size)
 
@@ -91,12 +102,14 @@ class Trie(Guide):
         """Return a JSON-ready dictionary."""
         return {
             "guide": "trie",
-            "parent": self.parent.tolist(),
-            "token": self.token.tolist(),
-            "probability": self.probability.tolist(),
-            "mass": self.mass.tolist(),
-            "cut": self.cut.tolist(),
+            **{name: getattr(self, name).tolist() for name in COLUMNS},
+            "setting": None if self.setting is None else self.setting.to_dict(),
         }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that the weights depend on; found once, since a trie may be large."""
+        return super().fingerprint
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trie) and self.fingerprint == other.fingerprint
@@ -109,50 +122,28 @@ class Trie(Guide):
 
 
 class TrieBuilder:
-    """Grows a trie. A prefix that is known already is not counted again.
-
-    Parameters
-    ----------
-    trie : Trie, optional
-        What is known already.
-    """
+    """Grows a trie. A prefix that is known already is not counted again."""
 
     def __init__(self, trie: Trie | None = None) -> None:
-        self.parent: list[int] = []
-        self.token: list[int] = []
-        self.probability: list[float] = []
-        self.mass: list[float] = []
-        self.cut: list[bool] = []
-        if trie is not None:
-            self.parent, self.token = trie.parent.tolist(), trie.token.tolist()
-            self.probability, self.mass = trie.probability.tolist(), trie.mass.tolist()
-            self.cut = trie.cut.tolist()
-        self._node = {pair: i for i, pair in enumerate(zip(self.parent, self.token, strict=True))}
+        columns = [] if trie is None else [getattr(trie, name).tolist() for name in COLUMNS]
+        self._nodes: list[tuple[Any, ...]] = list(zip(*columns, strict=True))
+        self._number = {node[:2]: i for i, node in enumerate(self._nodes)}
 
     def visit(self, parent: int, token: int, probability: float, mass: float, cut: bool) -> int:
         """Return the node of a prefix, which is made if it is new; -1 as parent makes the root."""
-        node = self._node.get((parent, token))
-        if node is None:
-            node = self._node[parent, token] = len(self.parent)
-            self.parent.append(parent)
-            self.token.append(token)
-            self.probability.append(probability)
-            self.mass.append(mass)
-            self.cut.append(cut)
-        return node
+        number = self._number.setdefault((parent, token), len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append((parent, token, probability, mass, cut))
+        return number
 
-    def frozen(self) -> Trie:
-        """Return what is known, as a guide."""
-        return Trie(
-            np.array(self.parent, dtype=np.int64),
-            np.array(self.token, dtype=np.int64),
-            np.array(self.probability),
-            np.array(self.mass),
-            np.array(self.cut, dtype=bool),
-        )
+    def freeze(self, setting: Setting | None = None) -> Trie:
+        """Return what is known, as a guide for this setting."""
+        columns = zip(*self._nodes, strict=True) if self._nodes else [()] * len(COLUMNS)
+        named: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
+        return Trie(**named, setting=setting)
 
 
-class TrieMachine:
+class TrieMachine(NumberedMachine):
     """A trie for a model's tokens; the state after its last node is "off the trie"."""
 
     def __init__(self, trie: Trie, vocabulary: int) -> None:
@@ -165,20 +156,20 @@ class TrieMachine:
         self._token, self._value = trie.token[self._child], trie.bound[self._child]
         self._offsets = np.searchsorted(trie.parent[self._child], np.arange(nodes + 2))
 
-    def begin(self, n: int) -> NumberedRows:
-        """Return n rows at the root."""
-        return NumberedRows(self, np.zeros(n, dtype=np.int64))
-
     def entries(self, states: Ints) -> Entries:
         """Return the weights of the tokens that lead to known prefixes."""
-        row, place = csr_rows(self._offsets, states)
+        starts = self._offsets[states]
+        lengths = self._offsets[states + 1] - starts
+        row = np.repeat(np.arange(len(states)), lengths)
+        # Entry j of a state stands at the state's start plus j.
+        place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
         return Entries(row, self._token[place], self._value[place], np.full(len(row), -1))
 
     def after(self, states: Ints, tokens: Ints) -> Ints:
         """Return the nodes that these tokens lead to."""
-        key = states * self.vocabulary + tokens
-        place = np.minimum(np.searchsorted(self._key, key), max(len(self._key) - 1, 0))
         if not len(self._key):
             return np.full(len(states), self.off)
+        key = states * self.vocabulary + tokens
+        place = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
         found: Ints = np.where(self._key[place] == key, self._child[place], self.off)
         return found

@@ -1,4 +1,4 @@
-"""A model's tokens as guides see them: their texts, and llguidance's own table of them."""
+"""A model's tokens as guides see them: their texts, llguidance's table of them, items as ids."""
 
 from __future__ import annotations
 
@@ -9,27 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.items import as_items, text_of
+from quasir.core.types import Items
 from quasir.errors import InputError
-
-__all__ = ["Vocabulary"]
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The tokens of a model.
-
-    Attributes
-    ----------
-    tokenizer : tokenizer of transformers
-    size : int
-        Number of logits; it may be more than the tokenizer has tokens.
-    end : int or None
-        The token that ends a text.
-    """
+    """The tokens of a model."""
 
     tokenizer: Any
-    size: int
-    end: int | None
+    size: int  # the number of logits; it may be more than the tokenizer has tokens
+    end: int | None  # the token that ends a text
 
     @cached_property
     def pieces(self) -> list[str]:
@@ -78,13 +69,7 @@ class Vocabulary:
 
     @cached_property
     def for_masks(self) -> Any:
-        """The tokenizer as llguidance wants it.
-
-        Raises
-        ------
-        InputError
-            If llguidance is not installed, or cannot read this tokenizer.
-        """
+        """The tokenizer as llguidance wants it."""
         try:
             import llguidance.hf
         except ModuleNotFoundError as error:
@@ -111,3 +96,26 @@ class Vocabulary:
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
+
+
+def same_tokenizer(a: Any, b: Any) -> bool:
+    """Tell whether two tokenizers give the same ids to the same tokens."""
+    return a is b or (len(a) == len(b) and a.get_vocab() == b.get_vocab())
+
+
+def token_ids(items: Items, tokenizer: Any) -> list[list[int]]:
+    """Return the token ids of each item, in this tokenizer.
+
+    Its own ids are kept, because decoding and encoding again may change them. An item of another
+    tokenizer, or without ids, is encoded from its text.
+    """
+    same = same_tokenizer(getattr(items, "tokenizer", tokenizer), tokenizer)
+    if same and hasattr(items, "ids") and hasattr(items, "offsets"):
+        pieces = np.split(items.ids, items.offsets[1:-1]) if len(items) else []
+        return [part.tolist() for part in pieces]
+    listed = list(as_items(items))
+    if same and listed and all(hasattr(item, "token_ids") for item in listed):
+        return [list(item.token_ids) for item in listed]
+    texts = [text_of(item) for item in listed]
+    encoded: list[list[int]] = tokenizer(texts, add_special_tokens=False).input_ids if texts else []
+    return encoded

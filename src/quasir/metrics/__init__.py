@@ -6,13 +6,11 @@ gives their mean and spread over repeated runs. `moments` estimates means, with 
 ArviZ.
 """
 
-from quasir.metrics.chains import autocorrelation_time, ess
-from quasir.metrics.moments import moments
+from quasir.metrics.autocorrelation import autocorrelation_time, ess
+from quasir.metrics.diversity import distinct, self_bleu, unique_share
+from quasir.metrics.moments import Runs, moments, over_runs
 from quasir.metrics.perplexity import perplexity
-from quasir.metrics.runs import Runs, over_runs
-from quasir.metrics.self_bleu import self_bleu
 from quasir.metrics.to_arviz import to_arviz
-from quasir.metrics.uniqueness import distinct, unique_share
 
 __all__ = [
     "Runs",

@@ -1,20 +1,27 @@
-"""The moments of samples: the mean of each feature, with its uncertainty."""
+"""Means: of each feature over samples, with its uncertainty, and of a number over runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import is_iterable, show
+from quasir.core.arguments import LARGEST, check_count, is_iterable, number
+from quasir.core.formatting import short_repr
+from quasir.core.items import as_items
 from quasir.core.types import Items
+from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.estimation.estimate import Z95, Estimate, wilson_interval
+from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.intervals import wilson_interval
 from quasir.features import Feature
-from quasir.metrics.text_codes import items_of
+from quasir.samplers.results import SampleSet
 
-__all__ = ["moments"]
+__all__ = ["Runs", "moments", "over_runs"]
 
 
 def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Estimate]:
@@ -40,18 +47,18 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     >>> print(moments(texts, qr.features.female)["female"])
     0.75 ± 0.25 [0.3006, 0.9544]
     """
-    column = items_of(items)
+    column = item_column(items)
     if len(column) == 0:
         raise InputError("there are no samples to take a mean of: give at least one.")
     if not isinstance(features, Feature) and (
         isinstance(features, (str, bytes)) or not is_iterable(features)
     ):
-        raise InputError(f"features are {show(features)}, but must be a Feature, or several.")
+        raise InputError(f"features are {short_repr(features)}, but must be a Feature, or several.")
     asked = [features] if isinstance(features, Feature) else list(features)
     for feature in asked:
         if not isinstance(feature, Feature):
             raise InputError(
-                f"{show(feature)} is not a feature: make one with qr.Feature(name, function)."
+                f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, function)."
             )
     names = [feature.name for feature in asked]
     if len(set(names)) < len(names):
@@ -71,3 +78,78 @@ def _mean(values: NDArray[np.generic]) -> Estimate:
     else:
         low, high = np.array(-np.inf), np.array(np.inf)
     return Estimate(mean, se, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The mean and standard deviation of a number over independent runs.
+
+    `sd` is the spread of one run (n - 1 degrees of freedom), not the error of the mean; NaN for
+    one run.
+
+    Examples
+    --------
+    >>> print(Runs(0.4512, 0.0123, 10))
+    0.4512 ± 0.012
+    """
+
+    mean: float
+    sd: float
+    runs: int
+
+    def __post_init__(self) -> None:
+        number("mean", self.mean)
+        if not (isinstance(self.sd, float) and math.isnan(self.sd)):
+            number("sd", self.sd)
+        check_count("runs", self.runs)
+
+    def __str__(self) -> str:
+        if math.isnan(self.sd):
+            return f"{self.mean:.4g} (one run)"
+        return f"{self.mean:.4g} ± {self.sd:.2g}"
+
+
+def over_runs(values: Iterable[SupportsFloat]) -> Runs:
+    """Return the mean and standard deviation of numbers, one for each run.
+
+    Examples
+    --------
+    >>> over_runs([1.0, 2.0, 3.0])
+    Runs(mean=2.0, sd=1.0, runs=3)
+    """
+    if isinstance(values, (str, bytes, Mapping)) or not is_iterable(values):
+        raise InputError(f"values are {short_repr(values)}, but must be one number for each run.")
+    numbers = np.array([_number(i, value) for i, value in enumerate(values)])
+    if len(numbers) == 0:
+        raise InputError("there are no runs to take a mean of: give one number for each run.")
+    wrong = ~(np.abs(numbers) <= LARGEST)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(
+            f"run {i} of {len(numbers)} gave {numbers[i]}, so there is no mean. To leave the run "
+            "out would bias the mean: find out why it failed."
+        )
+    sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
+    return Runs(float(numbers.mean()), sd, len(numbers))
+
+
+def _number(i: int, value: Any) -> float:
+    """Return the number of a run; an `Estimate` and other numbers with float() have one."""
+    wrong = isinstance(value, (str, bytes, bool, np.bool_, np.complexfloating, np.ma.MaskedArray))
+    if wrong or not hasattr(value, "__float__"):
+        raise InputError(f"run {i} gave {short_repr(value)}, but must give a number.")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"run {i} gave {short_repr(value)}, but must give a number ({error})."
+        ) from error
+
+
+def item_column(items: Any) -> Items:
+    """Return a column of items: those given, or those of samples or draws."""
+    if not isinstance(items, (SampleSet, Draws)):
+        return as_items(items)
+    if items.items is None:
+        raise InputError("these draws have no items: make them with items=, or with qr.draw.")
+    return items.items

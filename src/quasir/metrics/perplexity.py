@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import LARGEST, exp_or_inf, reals
-from quasir.core.scores import log_prob_of, name_of, show
+from quasir.core.formatting import short_repr
+from quasir.core.scores import log_prob_of, name_of
 from quasir.core.types import Items
 from quasir.errors import InputError, QuasirWarning
-from quasir.metrics.text_codes import items_of
+from quasir.metrics.moments import item_column
 
 __all__ = ["perplexity"]
 
@@ -48,7 +49,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     >>> round(perplexity(["a", "b"], base, tokens=[1, 3]), 12)
     2.0
     """
-    items = items_of(texts)
+    items = item_column(texts)
     if len(items) == 0:
         raise InputError("there are no texts to take the perplexity of: give at least one.")
     if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
@@ -57,7 +58,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
             "perplexity needs a normalised distribution."
         )
     if tokens is None:
-        items, counts = _counted(items, base)
+        items, counts = _count_tokens(items, base)
     else:
         counts = reals("tokens", tokens)
     if (
@@ -73,7 +74,8 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     if len(impossible):
         warnings.warn(
             f"{len(impossible)} of {len(items)} texts have probability 0 under the base, the "
-            f"first being {show(items[int(impossible[0])])}, so their perplexity is infinite: a "
+            f"first being {short_repr(items[int(impossible[0])])}, so their perplexity is "
+            "infinite: a "
             "text may be longer than the base's max_tokens, or cut out by its top-k or top-p.",
             QuasirWarning,
             stacklevel=2,
@@ -82,14 +84,14 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     return exp_or_inf(float(-log_prob.sum() / counts.sum()))
 
 
-def _counted(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
+def _count_tokens(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
     """Return the items as the base's tokens, and the number of tokens each is scored with."""
     if not all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
         raise InputError(
             f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
             "the number that each text was scored with (qr.features.length()(texts) for words)."
         )
-    from quasir.text.tokenizers import as_texts
+    from quasir.text.texts import as_texts
 
     texts = as_texts(items, base.tokenizer)
     ended = (texts.lengths < base.max_tokens) & (base.end is not None)

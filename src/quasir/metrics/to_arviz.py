@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import reals, show
+from quasir.core.arguments import reals
+from quasir.core.formatting import short_repr
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -51,7 +52,7 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
             f"to_arviz needs {error.name}: pip install arviz-base. Without it, "
             "quasir.metrics.to_arviz.to_groups returns the same data as plain arrays."
         ) from error
-    from quasir.core.version import __version__
+    from quasir.core import __version__
 
     library = {"inference_library": "quasir", "inference_library_version": __version__}
     return arviz_base.from_dict(
@@ -66,13 +67,6 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
     by the ratio P(x)/q(x), so their group is ``proposal``. The variables are the features, and
     ``item`` if the items are numbers. Scores are in ``sample_stats``: ``log_p`` and ``log_q``; for
     draws also ``log_u`` and the log weights ``log_ratio``; for samples also ``log_p_beta``.
-
-    Examples
-    --------
-    >>> draws = Draws.from_arrays(log_p=[0.0, -1.0], log_q=[-0.5, -0.5], items=[3, 4])
-    >>> groups = to_groups(draws)
-    >>> groups["proposal"]["item"], groups["sample_stats"]["log_ratio"]
-    (array([[3, 4]]), array([[ 0.5, -0.5]]))
     """
     if isinstance(chains, (Draws, Samples)) and not len(chains):
         raise InputError("there are no samples: ArviZ needs at least one.")
@@ -97,7 +91,7 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
         )
     for name in chains:
         if not isinstance(name, str):
-            raise InputError(f"{show(name)} names a chain, but a name is a string.")
+            raise InputError(f"{short_repr(name)} names a chain, but a name is a string.")
     arrays = {name: reals(f"the values of {name!r}", values) for name, values in chains.items()}
     arrays = {name: values[None] if values.ndim == 1 else values for name, values in arrays.items()}
     shapes = {name: values.shape[:2] for name, values in arrays.items()}

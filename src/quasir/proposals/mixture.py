@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_request, is_iterable, reals, show
-from quasir.core.items import check_items, concatenate, take
-from quasir.core.optional import offered
-from quasir.core.scores import check_proposal, check_same_kind, log_prob_of, propose
-from quasir.core.types import Array, Batch, Items, Proposal
+from quasir.core.arguments import check_request, is_iterable, reals
+from quasir.core.formatting import short_repr
+from quasir.core.items import Coded, check_items, concatenate, take
+from quasir.core.scores import (
+    check_log_scores,
+    check_proposal,
+    check_same_kind,
+    log_prob_of,
+    name_of,
+    propose,
+)
+from quasir.core.types import Array, Batch, Items, Proposal, Request, optional_attribute
 from quasir.errors import InputError
 
 __all__ = ["Mixture"]
@@ -43,7 +52,8 @@ class Mixture:
     ) -> None:
         if isinstance(components, (str, Mapping)) or not is_iterable(components):
             raise InputError(
-                f"a mixture is made of several proposals, in a list, not of {show(components)}: "
+                "a mixture is made of several proposals, in a list, not of "
+                f"{short_repr(components)}: "
                 "Mixture([first, second])."
             )
         self.components = list(components)
@@ -53,10 +63,34 @@ class Mixture:
             check_proposal(component, f"component {i} of the mixture")
             check_same_kind(self.components[0], component)
         self.weights = _normalised(weights, len(self.components))
-        kinds = {offered(component, "density") for component in self.components}
+        kinds = {optional_attribute(component, "density") for component in self.components}
         self.density: bool | None = kinds.pop() if len(kinds) == 1 else None
-        self.truncates = all(offered(c, "truncates") for c in self.components)
-        self.prefix_stable = all(offered(c, "prefix_stable") for c in self.components)
+        self.truncates = all(optional_attribute(c, "truncates") for c in self.components)
+        self.ends = tuple(end for c in self.components for end in optional_attribute(c, "ends"))
+        self.prefix_stable = all(optional_attribute(c, "prefix_stable") for c in self.components)
+
+    @cached_property
+    def support(self) -> Items:
+        """All items that a component can give; None if one of them does not list its own."""
+        parts = [optional_attribute(c, "support") for c in self.components]
+        if any(part is None for part in parts):
+            return None
+        if all(isinstance(part, np.ndarray) for part in parts):
+            return np.unique(np.concatenate(parts), axis=0)
+        try:
+            union = tuple(dict.fromkeys(chain.from_iterable(parts)))
+        except TypeError:
+            return None  # items that cannot be hashed
+        return Coded(union, np.arange(len(union)))
+
+    def strata(self, cuts: Sequence[float]) -> tuple[Items, Array]:
+        """Return points that stand for all of it, and the log of the mass that each stands for."""
+        asked = [optional_attribute(c, "strata") for c in self.components]
+        if None in asked:
+            return np.zeros(0), np.zeros(0)
+        parts = [ask(cuts) for ask in asked]
+        masses = [part[1] + np.log(w) for part, w in zip(parts, self.weights, strict=True)]
+        return np.concatenate([part[0] for part in parts]), np.concatenate(masses)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items; each component has a generator of its own, spawned from `rng`."""
@@ -64,23 +98,30 @@ class Mixture:
         self.fill(log_each, items, np.arange(len(items)))
         return Batch(items, self.mixed(log_each))
 
-    def sample_each(self, n: int, rng: np.random.Generator) -> tuple[Items, Array]:
+    @property
+    def draws_rows(self) -> bool:
+        """Whether the components can draw some rows of a block without those before them."""
+        return all(optional_attribute(c, "sample_together") is not None for c in self.components)
+
+    def sample_each(self, n: int, rng: np.random.Generator, start: int = 0) -> tuple[Items, Array]:
         """Draw n items as `sample` does; return their log-probability under each component.
 
-        It is known under the component that drew the item, and NaN elsewhere: see `fill`.
+        It is known under the component that drew the item, and NaN elsewhere: see `fill`. Those
+        before `start` are left out; the components need not draw them if `draws_rows`.
         """
         n = check_request(n, rng)
         uniforms = rng.random(n)
         which = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
-        log_each = np.full((len(self.components), n), np.nan)
+        log_each = np.full((len(self.components), n - start), np.nan)
         parts, places = [], []
         for j, child in enumerate(rng.spawn(len(self.components))):
-            at = np.flatnonzero(which == j)
+            before = int((which[:start] == j).sum())
+            at = np.flatnonzero(which[start:] == j)
             if len(at):
-                batch = propose(self.components[j], len(at), child)
-                parts.append(batch.items)
+                items, log_q = _rows(self.components[j], child, before, before + len(at))
+                parts.append(items)
                 places.append(at)
-                log_each[j, at] = batch.log_q
+                log_each[j, at] = log_q
         if not places:
             return propose(self.components[0], 0, rng).items, log_each
         order = np.argsort(np.concatenate(places), kind="stable")
@@ -106,9 +147,22 @@ class Mixture:
 
     def __repr__(self) -> str:
         pairs = zip(self.weights, self.components, strict=True)
-        parts = [f"{weight:.3g} {show(component, 40)}" for weight, component in pairs]
+        parts = [f"{weight:.3g} {short_repr(component, 40)}" for weight, component in pairs]
         text = f"Mixture({', '.join(parts)})"
         return text if len(text) <= LINE else f"{text[: LINE - 4]}...)"
+
+
+def _rows(
+    proposal: Proposal, rng: np.random.Generator, start: int, stop: int
+) -> tuple[Items, Array]:
+    """Draw the items from `start` on, before `stop`."""
+    together = optional_attribute(proposal, "sample_together") if start else None
+    found = None if together is None else together([proposal], [Request(rng, start, stop)])
+    if found is None:
+        items, log_q = propose(proposal, stop, rng)
+        return (take(items, np.arange(start, stop)), log_q[start:]) if start else (items, log_q)
+    items, log_q, _ = found[0]
+    return items, check_log_scores(log_q, items, name_of(proposal), "log q")
 
 
 def _normalised(weights: Any, n: int) -> Array:
@@ -117,7 +171,8 @@ def _normalised(weights: Any, n: int) -> Array:
     right = given.shape == (n,) and given.dtype != bool
     if not right or not (np.isfinite(given) & (given > 0)).all():
         raise InputError(
-            f"weights are {show(weights)}, but must be {n} numbers above 0, one for each component."
+            f"weights are {short_repr(weights)}, but must be {n} numbers above 0, one for each "
+            "component."
         )
     # Halving n times keeps the sum of the largest floats finite, and every digit.
     scale = 1.0 if given.max() < 1e300 else 2.0 ** -int(n).bit_length()
@@ -125,7 +180,8 @@ def _normalised(weights: Any, n: int) -> Array:
     scaled = scaled / scaled.sum()
     if not (scaled > 0).all():
         raise InputError(
-            f"weights are {show(weights)}: the smallest is 0 beside the others, so its component "
+            f"weights are {short_repr(weights)}: the smallest is 0 beside the others, so its "
+            "component "
             "would never be drawn. Leave it out, or give it a larger weight."
         )
     return scaled

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_request, reals, show
+from quasir.core.arguments import check_request, reals
+from quasir.core.formatting import short_repr
 from quasir.core.items import check_items
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.proposals.inverse_cdf import InverseCdf
+from quasir.proposals.table import InverseCdf
 
 __all__ = ["from_scipy"]
 
@@ -20,7 +23,9 @@ TABLE = 1 << 16
 FAR = 1e100
 """Numbers beyond this have probability 0 where scipy cannot compute it."""
 NEGLIGIBLE = 1e-18
-"""Largest mass to leave out at each end of the listed support: less than float64 rounding."""
+"""Largest mass to leave out at each end of the support: less than float64 rounding."""
+POINTS = 64
+"""Points that stand for a stretch of a support that is not listed."""
 
 
 def from_scipy(distribution: Any) -> ScipyDistribution:
@@ -75,14 +80,20 @@ class ScipyDistribution:
         self._log_density = log_density
         self._first: int | None = None
         self.support: Items = None
-        if hasattr(distribution, "ppf") and hasattr(distribution, "logpmf"):
+        ends = distribution.support() if hasattr(distribution, "ppf") else ()
+        self.ends: tuple[float, ...] = tuple(map(float, ends))
+        if self.ends and not self.density:
             self._tabulate()
         self.prefix_stable = self._first is not None
 
     def _tabulate(self) -> None:
-        # scipy's rv_discrete may have values that are not integers; scipy handles those.
-        if getattr(self.distribution.dist, "xk", None) is not None:
+        # scipy's rv_discrete may have values that are not integers; scipy draws and scores those.
+        listed = getattr(self.distribution.dist, "xk", None)
+        if listed is not None:
+            self.support = np.asarray(listed) + (self.ends[0] - np.min(listed))
             return
+        if any(math.isfinite(end) and end != round(end) for end in self.ends):
+            return  # moved by a fraction, it is not over integers
         bounds = self._bounds()
         if bounds is None:
             return
@@ -96,7 +107,7 @@ class ScipyDistribution:
 
         The interval grows around the median; scipy's own quantiles fail for so small a mass.
         """
-        lowest, highest = self.distribution.support()
+        lowest, highest = self.ends
         median, reach = float(self.distribution.median()), 16
         if not abs(median) < 2**53:
             return None
@@ -108,6 +119,42 @@ class ScipyDistribution:
                 return int(low), int(high)
             reach *= 2
         return None
+
+    def strata(self, cuts: Sequence[float]) -> tuple[Items, Array]:
+        """Return points that stand for all of it, and the log of the mass that each stands for.
+
+        No stretch between two points crosses a cut, so what begins or ends at cuts is met exactly.
+        Stretches of negligible mass are left out.
+        """
+        if not self.ends:
+            return np.zeros(0), np.zeros(0)
+        frozen, inside = self.distribution, sorted({x for x in cuts if math.isfinite(x)})
+        if not self.density:  # a cut at k splits below k and above k
+            inside = sorted({y for x in inside for y in (math.ceil(x) - 1, math.floor(x))})
+        at = np.array([-np.inf, *inside, np.inf])
+        points, masses = [], []
+        with np.errstate(all="ignore"):
+            below, above = np.asarray(frozen.cdf(at)), np.asarray(frozen.sf(at))
+            for i in range(len(at) - 1):
+                # The difference of the smaller numbers has the more digits.
+                left = below[i + 1] <= above[i]
+                mass = below[i + 1] - below[i] if left else above[i] - above[i + 1]
+                if not mass > NEGLIGIBLE:
+                    continue
+                steps = mass * (np.arange(POINTS) + 0.5) / POINTS
+                x = frozen.ppf(below[i] + steps) if left else frozen.isf(above[i + 1] + steps)
+                # scipy's quantiles may miss the stretch, or stop at its end.
+                first, last = max(at[i], self.ends[0]), min(at[i + 1], self.ends[1])
+                x = x[(x > first) & (x < last)] if self.density else x[(x > at[i]) & (x <= last)]
+                x = x[np.abs(x) < FAR]
+                if not len(x):
+                    x = np.array([np.nextafter(first, np.inf), np.nextafter(last, -np.inf)])
+                    x = x[np.abs(x) < FAR]
+                points.append(x)
+                masses.append(np.full(len(x), np.log(mass / max(len(x), 1))))
+        x = np.concatenate(points)
+        whole = not self.density and bool((np.abs(x) < 2**53).all() and (x == np.rint(x)).all())
+        return (x.astype(np.int64) if whole else x), np.concatenate(masses)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n items."""
@@ -155,9 +202,9 @@ class ScipyDistribution:
 
     def __repr__(self) -> str:
         name = getattr(getattr(self.distribution, "dist", None), "name", "distribution")
-        given = [show(x, 20) for x in getattr(self.distribution, "args", ())]
+        given = [short_repr(x, 20) for x in getattr(self.distribution, "args", ())]
         named = getattr(self.distribution, "kwds", {}).items()
-        given += [f"{key}={show(x, 20)}" for key, x in named]
+        given += [f"{key}={short_repr(x, 20)}" for key, x in named]
         return f"<{name}({', '.join(given)}) of scipy.stats>"
 
 
@@ -171,6 +218,7 @@ def _check_parameters(distribution: Any) -> None:
     if ends.shape != (2,) or np.isnan(ends).any():
         raise InputError(
             f"the parameters of {getattr(distribution.dist, 'name', 'the distribution')} are "
-            f"{show(distribution.args)} {show(distribution.kwds)}, but must be single numbers "
+            f"{short_repr(distribution.args)} {short_repr(distribution.kwds)}, but must be single "
+            "numbers "
             "that the distribution allows."
         )

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_request, number, show
+from quasir.core.arguments import check_request, number
+from quasir.core.formatting import short_repr
 from quasir.core.items import Coded, as_items, check_items
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-from quasir.proposals.inverse_cdf import InverseCdf
 
 __all__ = ["Table"]
 
 SUM_LIMIT = 2.0**950
 """Largest sum of weights that is used as it is, in units of 2**64; floats end at 2**1024."""
+
+FEWEST, MOST = 2**12, 2**20
+"""Buckets of the guide table: as many as there are places, within these limits."""
+CROWDED = 4.0
+"""Places in a bucket, on average, from which on a binary search is faster."""
 
 
 class Table:
@@ -51,9 +56,10 @@ class Table:
         if not weights:
             raise InputError("the table is empty: give at least one item and its weight.")
         for item, weight in weights.items():
-            if not 0 <= number(f"the weight of {show(item)}", weight) < math.inf:
+            if not 0 <= number(f"the weight of {short_repr(item)}", weight) < math.inf:
                 raise InputError(
-                    f"the weight of {show(item)} is {show(weight)}; a weight is a finite number "
+                    f"the weight of {short_repr(item)} is {short_repr(weight)}; a weight is a "
+                    "finite number "
                     ">= 0."
                 )
         values = np.array([float(weight) for weight in weights.values()], dtype=np.float64)
@@ -117,8 +123,38 @@ class Table:
         except TypeError as error:
             raise InputError(
                 f"items of a table must be hashable, as strings, numbers and tuples are ({error}): "
-                f"the first of these items is {show(items[0])}."
+                f"the first of these items is {short_repr(items[0])}."
             ) from error
 
     def __repr__(self) -> str:
         return f"<Table of {len(self._log_weight)} items>"
+
+
+class InverseCdf:
+    """Finds, for each uniform u in [0, 1), the first place whose cumulative probability is above u.
+
+    It is ``np.searchsorted(cumulative, u, side="right")`` by the guide table of Chen and Asau
+    (1974): the bucket of u tells at which place to begin, and mostly that is the place itself.
+    On fresh uniforms it takes half the time of the binary search, whose branches are random.
+    """
+
+    def __init__(self, cumulative: Array) -> None:
+        # The last end is infinite: a sum that rounds to less than 1 must not lead past it.
+        self._ends = np.append(np.asarray(cumulative, dtype=np.float64)[:-1], np.inf)
+        places = len(self._ends)
+        self._buckets = min(max(2 ** (places - 1).bit_length(), FEWEST), MOST)
+        edges = np.arange(self._buckets + 1) / self._buckets
+        begin = np.searchsorted(self._ends, edges, side="right")
+        self._crowded = places / self._buckets > CROWDED
+        self._begin = begin[:-1]
+
+    def __call__(self, u: Array) -> NDArray[np.intp]:
+        """Return the place that each uniform falls on."""
+        if self._crowded:
+            return np.searchsorted(self._ends, u, side="right")
+        place: NDArray[np.intp] = self._begin[(u * self._buckets).astype(np.intp)]
+        behind = self._ends[place] <= u
+        while behind.any():
+            place += behind
+            behind = self._ends[place] <= u
+        return place

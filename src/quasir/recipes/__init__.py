@@ -1,6 +1,5 @@
 """Experiments as YAML, checked before any model loads."""
 
-from quasir.recipes.earlier import migrated
 from quasir.recipes.parsing import BUILT_IN, dump, find, from_dict, parse, read, read_run
 from quasir.recipes.schema import Recipe
 
@@ -10,7 +9,6 @@ __all__ = [
     "dump",
     "find",
     "from_dict",
-    "migrated",
     "parse",
     "read",
     "read_run",

@@ -11,26 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from quasir import features
 from quasir.constraints.constrain import constrain
-from quasir.core.formatting import escaped, shown
+from quasir.core.formatting import escaped, short_repr
 from quasir.core.progress import Progress
 from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import RecipeError
 from quasir.features import Feature
-from quasir.features.sentence_models import SentenceModel
-from quasir.guides.language_feature import LanguageFeature
-from quasir.recipes.context import check_filled
-from quasir.recipes.guide_files import BUILT_IN_GUIDES
-from quasir.recipes.guide_schema import GuideSpec
-from quasir.recipes.models import Sources
-from quasir.recipes.paths import located
-from quasir.recipes.schema import FeatureSpec, Recipe, Source
+from quasir.features.similarity import SentenceModel
+from quasir.guides.matcher import LanguageFeature
+from quasir.recipes.models import BUILT_IN_GUIDES, Identity, Sources
+from quasir.recipes.parts import FeatureSpec, GuideSpec, Part, SimilaritySpec
+from quasir.recipes.placeholders import check_filled
+from quasir.recipes.schema import MODEL_NAMES, Recipe
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
-
-__all__ = ["build", "features_of", "own_files", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class Built:
     base: Any
     proposal: Proposal
     features: dict[str, Feature]
-    models: list[dict[str, str | None]]
+    models: list[Identity]
 
 
 def build(
@@ -62,8 +57,9 @@ def build(
     for name, feature in named.items():
         if isinstance(feature, LanguageFeature):
             named[name] = feature.bound(base)  # it must know where the base's texts are cut
-    models = sources.identities() + _embeddings(recipe)
-    return Built(base=base, proposal=proposal, features=named, models=models)
+    near = dict.fromkeys(part.model for part in recipe.parts(SimilaritySpec))
+    embeddings = [SentenceModel(name).identity for name in near if name is not None]
+    return Built(base, proposal, named, sources.identities() + embeddings)
 
 
 def features_of(
@@ -84,12 +80,12 @@ def features_of(
             continue
         if spec.python is not None and not allow_code:
             raise RecipeError(
-                f"feature {shown(name)} is the function {escaped(spec.python)}, and this "
+                f"feature {short_repr(name)} is the function {escaped(spec.python)}, and this "
                 "recipe may not run code: read that file, and give --allow-code if you trust it."
             )
         key = ("feature", name, spec.model_dump_json())
         if key not in kept:
-            kept[key] = _feature(name, spec, folder)
+            kept[key] = spec.make(name) if spec.python is None else _own(name, spec, folder)
         made[name] = kept[key]
     return made
 
@@ -103,19 +99,14 @@ def resolve(
 ) -> tuple[Recipe, Product]:
     """Fit the lambdas that the recipe does not give; return the full recipe, and the target.
 
-    They are fitted together with the tilts that the recipe gives, so that the wishes are met under
+    They are fitted together with the tilts that the recipe gives, so that the means are met under
     both. The fit uses draws of the base, or of `proposal` where it is given, or `draws` at hand.
-
-    Raises
-    ------
-    InfeasibleError
-        If the wishes cannot be met, or the fit has too few draws.
     """
     tilts = [Tilt(built.features[name], c) for name, c in recipe.coefficients.items()]
     if recipe.unfitted:
         fitted = constrain(
             Product(built.base, tilts),
-            {built.features[name]: wish for name, wish in recipe.want.items()},
+            {built.features[name]: moment for name, moment in recipe.want.items()},
             n=recipe.fit,
             seed=recipe.seed,
             proposal=proposal,
@@ -137,69 +128,61 @@ def own_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
 
     A run keeps them under the same paths.
     """
-    places = [spec.python for spec in recipe.features.values() if spec.python]
-    names = {str(PurePosixPath(place.rpartition(":")[0])) for place in places}
-    files = [spec.file for spec in _guides(recipe.proposal) if spec.file]
-    names |= {str(PurePosixPath(file)) for file in files if file not in BUILT_IN_GUIDES}
+    files = [part.python.rpartition(":")[0] for part in recipe.parts(FeatureSpec) if part.python]
+    guides = [part.file for part in recipe.parts(GuideSpec) if part.file]
+    files += [file for file in guides if file not in BUILT_IN_GUIDES]
+    names = {str(PurePosixPath(file)) for file in files}
     return {name: folder / name for name in sorted(names)}
 
 
-def _guides(source: Source) -> list[GuideSpec]:
-    parts = [spec for part in source.mixture or [] for spec in _guides(part)]
-    return parts if source.guide is None else [*parts, source.guide]
+def located(recipe: Recipe, folder: Path) -> Recipe:
+    """Return the recipe with absolute paths for models that are folders beside it."""
+
+    def locate(name: str) -> str:
+        path = folder / name
+        return str(path.resolve()) if os.path.isdir(path) else name
+
+    return _rename_models(recipe, locate)
 
 
-def _embeddings(recipe: Recipe) -> list[dict[str, str | None]]:
-    """Return what identifies the sentence models that features name."""
-    near = [spec.similarity for spec in recipe.features.values() if spec.similarity is not None]
-    names = dict.fromkeys(one.model for one in near if one.model is not None)
-    return [SentenceModel(name).identity for name in names]
+def portable(recipe: Recipe, folder: Path) -> Recipe:
+    """Return the recipe as a run keeps it: with relative paths for models inside the run.
+
+    A run with its own proposal can then be moved.
+    """
+    inside = folder.resolve()
+
+    def shorten(name: str) -> str:
+        path = Path(name)
+        return str(path.relative_to(inside)) if path.is_relative_to(inside) else name
+
+    return _rename_models(recipe, shorten)
 
 
-def _feature(name: str, spec: FeatureSpec, folder: Path) -> Feature:
-    case = {} if spec.case is None else {"case": spec.case}
-    if spec.named is not None:
-        return features.NAMED[spec.named].renamed(name)
-    if spec.words is not None:
-        return features.words(spec.words, name=name, **case)
-    if spec.contains is not None:
-        return features.contains(spec.contains, name=name, **case)
-    if spec.regex is not None:
-        return features.regex(spec.regex, name=name, **case)
-    if spec.pronouns is not None:
-        return features.pronouns(spec.pronouns, name=name)
-    if spec.length is not None:
-        return features.length(spec.length, name=name)
-    if spec.similarity is not None:
-        near = spec.similarity
-        return features.similarity(near.text, near.above, embed=near.model, name=name)
-    if spec.language is not None:
-        return spec.language.made(name).feature
+def _rename_models(recipe: Recipe, rename: Callable[[str], str]) -> Recipe:
+    def change(part: Part) -> dict[str, str]:
+        names = {field: getattr(part, field, None) for field in MODEL_NAMES}
+        return {field: rename(name) for field, name in names.items() if name is not None}
+
+    return recipe.changed(change)
+
+
+def _own(name: str, spec: FeatureSpec, folder: Path) -> Feature:
+    """Return a feature of the user's own: ``file.py:function`` from the recipe's folder."""
     assert spec.python is not None
-    return Feature(
-        name,
-        _function(spec.python, folder),
-        boolean=spec.boolean or False,
-        low=spec.low,
-        high=spec.high,
-    )
-
-
-def _function(place: str, folder: Path) -> Callable[[Any], Any]:
-    """Load ``file.py:function`` from the recipe's folder."""
-    name, _, function = place.rpartition(":")
-    path = folder / name
+    file, _, function = spec.python.rpartition(":")
+    path = folder / file
     if not os.path.isfile(path):
-        raise RecipeError(f"there is no file {shown(str(path), 200)}, which a feature names.")
+        raise RecipeError(f"there is no file {short_repr(str(path), 200)}, which a feature names.")
     # Two files of one name in different folders are two modules.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}_{digest}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    place = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}_{digest}", path)
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    sys.modules[place.name] = module
     try:
-        spec.loader.exec_module(module)
+        place.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise RecipeError(
             f"{path} failed with {type(error).__name__}: {escaped(str(error), 300)}."
@@ -207,5 +190,4 @@ def _function(place: str, folder: Path) -> Callable[[Any], Any]:
     found = getattr(module, function, None)
     if not callable(found):
         raise RecipeError(f"{path} has no function {function!r}.")
-    made: Callable[[Any], Any] = found
-    return made
+    return Feature(name, found, boolean=spec.boolean or False, low=spec.low, high=spec.high)

@@ -1,13 +1,18 @@
-"""Sentences that say what a recipe asks for."""
+"""What a recipe asks for, in sentences, and the terms of the built-in models that it needs."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
 
-from quasir.recipes.guide_schema import GuideSpec
+from quasir.estimation.quantities import OPTIONS
+from quasir.recipes.parts import GuideSpec, Part
 from quasir.recipes.schema import Choice, Recipe, Source
 
-__all__ = ["asked"]
+MODELS = Path(__file__).parents[1] / "text" / "models"
+LINE = re.compile(r"^(?:terms|license): *(.+)$", re.MULTILINE)
+UNSAID = "other"
+"""What a card has as its licence where it states terms in words."""
 
 
 def asked(recipe: Recipe) -> list[str]:
@@ -19,12 +24,12 @@ def asked(recipe: Recipe) -> list[str]:
     prompt = f" in the chat {_chat(base)}" if base.chat else prompt
     limit = f", texts of at most {recipe.max_tokens} tokens" if base.model else ""
     said.append(f"The base is {name}{prompt}{limit}.")
-    for feature, wish in recipe.want.items():
+    for feature, moment in recipe.want.items():
         if feature in recipe.pointwise:
-            said.append(f"{feature} is {'true' if wish else 'false'} for every sample.")
+            said.append(f"{feature} is {'true' if moment else 'false'} for every sample.")
         elif feature in recipe.fitted:
             said.append(
-                f"The mean of {feature} should be {wish:g}, by a tilt with lambda = "
+                f"The mean of {feature} should be {moment:g}, by a tilt with lambda = "
                 f"{recipe.fitted[feature]:.4g}."
             )
     for feature, coefficient in recipe.coefficients.items():
@@ -32,47 +37,42 @@ def asked(recipe: Recipe) -> list[str]:
     watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
     if watched:
         said.append(f"Also measured: {', '.join(watched)}.")
-    said.append(f"Proposals come from {_proposal(recipe)}.")
+    said.append(f"Proposals come from {_proposal(recipe.proposal)}.")
     said.append(f"Beta is chosen for {_choice(recipe.choose)}.")
     return said
 
 
 def _chat(source: Source) -> str:
-    """Return the messages of a chat in one line."""
     return " / ".join(f"{part.role}: {part.content}" for part in source.chat or [])
 
 
-def _proposal(recipe: Recipe) -> str:
-    """Return the proposal in words."""
-
-    def of(source: Any) -> str:
-        if source.guide is not None:
-            inner = of(source.model_copy(update={"guide": None, "share": None}))
-            share = f", {source.share:.3g} of the draws without it" if source.share else ""
-            return f"{inner} with a guide ({_guide(source.guide)}){share}"
-        if source.mixture is not None:
-            total = sum(part.weight for part in source.mixture)
-            parts = [f"{part.weight / total:.3g} of {of(part)}" for part in source.mixture]
-            return f"a mixture: {', '.join(parts)}"
-        if source.poisson is not None:
-            return f"Poisson({source.poisson:g})"
-        if source.table is not None:
-            return f"a table of {len(source.table)} items"
-        if source.round_trip is not None:
-            return f"the round trip of {source.round_trip.text!r}"
-        name = source.model or "the base"
-        details = [
-            *([f"the adapter {source.adapter}"] if source.adapter else []),
-            *([f"the prompt {source.prompt!r}"] if source.prompt else []),
-            *([f"the chat {_chat(source)}"] if source.chat else []),
-            *([f"the source {source.source!r}"] if source.source else []),
-            *([f"temperature {source.temperature:g}"] if source.temperature != 1 else []),
-            *([f"top-k {source.top_k}"] if source.top_k else []),
-            *([f"top-p {source.top_p:g}"] if source.top_p else []),
-        ]
-        return f"{name} with {', '.join(details)}" if details else name
-
-    return of(recipe.proposal)
+def _proposal(source: Source) -> str:
+    """Return a proposal in words."""
+    if source.guide is not None:
+        inner = _proposal(source.model_copy(update={"guide": None, "share": None}))
+        share = f", {source.share:.3g} of the draws without it" if source.share else ""
+        return f"{inner} with a guide ({_guide(source.guide)}){share}"
+    if source.mixture is not None:
+        total = sum(part.weight for part in source.mixture)
+        parts = [f"{part.weight / total:.3g} of {_proposal(part)}" for part in source.mixture]
+        return f"a mixture: {', '.join(parts)}"
+    if source.poisson is not None:
+        return f"Poisson({source.poisson:g})"
+    if source.table is not None:
+        return f"a table of {len(source.table)} items"
+    if source.round_trip is not None:
+        return f"the round trip of {source.round_trip.text!r}"
+    name = source.model or "the base"
+    details = [
+        *([f"the adapter {source.adapter}"] if source.adapter else []),
+        *([f"the prompt {source.prompt!r}"] if source.prompt else []),
+        *([f"the chat {_chat(source)}"] if source.chat else []),
+        *([f"the source {source.source!r}"] if source.source else []),
+        *([f"temperature {source.temperature:g}"] if source.temperature != 1 else []),
+        *([f"top-k {source.top_k}"] if source.top_k else []),
+        *([f"top-p {source.top_p:g}"] if source.top_p else []),
+    ]
+    return f"{name} with {', '.join(details)}" if details else name
 
 
 def _guide(spec: GuideSpec) -> str:
@@ -82,15 +82,19 @@ def _guide(spec: GuideSpec) -> str:
 
 
 def _choice(choice: Choice) -> str:
-    """Return the wish that beta is chosen by, in words."""
-    name, value = next(iter(choice.wish.items()))
-    sure = "" if choice.confidence is None else f", promised with confidence {choice.confidence:g}"
-    said = {
-        "acceptance_rate": f"an acceptance rate of {value:g}, at the best quality",
-        "tvd": f"a total variation distance of at most {value:g}, at the lowest cost",
-        "tvd_bound": f"a bound on the total variation distance of at most {value:g}",
-        "kl": f"a KL divergence of at most {value:g} nats, at the lowest cost",
-        "beta": f"the value {value:g}",
-        "log_beta": f"the value e^{value:g}",
-    }
-    return said[name] + sure
+    name, value = next(iter(choice.asked.items()))
+    said = OPTIONS[name].asks.format(value)
+    sure = choice.confidence
+    return said if sure is None else f"{said}, guaranteed with confidence {sure:g}"
+
+
+def terms_of(recipe: Recipe) -> list[str]:
+    """Return the terms of the weights, each once; an unknown or external model has none."""
+    fields = [vars(part).get(name) for part in recipe.parts(Part) for name in ("model", "adapter")]
+    found: list[str] = []
+    for name in dict.fromkeys(fields):
+        if name is not None and name.startswith("quasir/"):
+            card = MODELS / name.removeprefix("quasir/") / "README.md"
+            text = card.read_text(encoding="utf-8") if card.is_file() else ""
+            found += [terms for terms in LINE.findall(text)[:2] if terms != UNSAID][-1:]
+    return list(dict.fromkeys(found))

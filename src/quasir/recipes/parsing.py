@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from quasir.core.formatting import escaped, shown
+from quasir.core.formatting import escaped, short_repr
 from quasir.errors import RecipeError
-from quasir.recipes.checks import check
-from quasir.recipes.context import filled
-from quasir.recipes.earlier import is_earlier, migrated
-from quasir.recipes.installed import with_installed
-from quasir.recipes.messages import in_words
-from quasir.recipes.schema import Recipe
-from quasir.recipes.yaml_tree import LARGEST_TEXT, read_tree
-
-__all__ = ["BUILT_IN", "dump", "find", "from_dict", "parse", "read", "read_run"]
+from quasir.features.similarity import is_installed
+from quasir.recipes.parts import Part, SimilaritySpec
+from quasir.recipes.placeholders import fill_one
+from quasir.recipes.schema import Recipe, Source
+from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, read_as, read_tree
 
 FOLDER = Path(__file__).parent / "built_in"
 BUILT_IN = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 """The recipes that come with the package, by name."""
+MOST = 20
+"""Most mistakes to tell at once."""
+WANTED = {
+    "model_type": "must be a mapping, as in {name: value}",
+    "dict_type": "must be a mapping, as in {name: value}",
+    "list_type": "must be a list, as in [first, second]",
+    "bool_type": "must be true or false, without quotes",
+    "float_type": "must be a number, without quotes",
+    "int_type": "must be an integer, in digits and without quotes",
+}
+Mistakes = Iterator[tuple[str, list[Any]]]
+"""Messages, each with the keys and indices that lead to its line."""
 
 
 def find(name: str | Path) -> Path:
@@ -36,13 +44,15 @@ def find(name: str | Path) -> Path:
         if path.is_file():
             return path
     except OSError as error:
-        raise RecipeError(f"no recipe {shown(str(name))} can be read: {error.strerror}.") from error
+        raise RecipeError(
+            f"no recipe {short_repr(str(name))} can be read: {error.strerror}."
+        ) from error
     if str(name) in BUILT_IN:
         return BUILT_IN[str(name)]
     close = difflib.get_close_matches(str(name)[:80], BUILT_IN, 1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise RecipeError(
-        f"no recipe {shown(str(name), 200)}: {hint}There is no such file, and built in are "
+        f"no recipe {short_repr(str(name), 200)}: {hint}There is no such file, and built in are "
         f"{', '.join(BUILT_IN)}."
     )
 
@@ -50,37 +60,38 @@ def find(name: str | Path) -> Path:
 def read(path: Path, context: str | None = None, **changes: Any) -> Recipe:
     """Read a recipe's file; `changes` replace its fields, unless they are None.
 
-    `context` fills ``{context}`` in its texts. The recipe of a run that an earlier version began is
-    read as that version meant it.
+    `context` fills ``{context}`` in its texts.
     """
-    text = _text_of(path)
-    made = _parsed(text, str(path), changes, migrated if is_earlier(path.parent) else None)
-    return made if context is None else filled(made, context)
+    made = parse(_read_text(path), str(path), **changes)
+    return made if context is None else fill_one(made, context)
 
 
 def read_run(folder: Path) -> Recipe:
-    """Read the recipe that a run keeps, also one that an earlier version began."""
+    """Read the recipe that a run keeps."""
     return read(folder / "recipe.yaml")
 
 
 def parse(text: str, file: str, **changes: Any) -> Recipe:
-    r"""Check a recipe's text.
-
-    Examples
-    --------
-    >>> parse("base: {poisson: 11}\ndraw: 100", "my.yaml")
-    Traceback (most recent call last):
-    ...
-    quasir.errors.RecipeError: my.yaml, line 2: draw is not known here; did you mean draws?
-    """
-    return _parsed(text, file, changes)
+    """Check a recipe's text."""
+    tree = read_tree(text, file)
+    if not isinstance(tree.content, dict):
+        raise Place(file).error("a recipe is a mapping that begins with base: ...")
+    value = tree.plain()
+    value |= {key: change for key, change in changes.items() if change is not None}
+    try:
+        recipe = Recipe.model_validate(value)
+    except ValidationError as error:
+        raise _in_words(error, tree, file) from error
+    for message, steps in _mistakes(recipe):
+        raise Place(file, tree.find(steps)[0]).error(message)
+    return recipe.changed(_choose_installed)
 
 
 def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
     """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
     if not isinstance(value, Mapping):
         raise RecipeError(
-            f"a recipe is a mapping such as {{'base': ...}}, but {shown(value)} was given."
+            f"a recipe is a mapping such as {{'base': ...}}, but {short_repr(value)} was given."
         )
     try:
         text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
@@ -89,7 +100,7 @@ def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: A
             f"a recipe may hold only texts, numbers, lists and mappings: {escaped(str(error), 300)}"
         ) from error
     made = parse(text, "recipe", **changes)
-    return made if context is None else filled(made, context)
+    return made if context is None else fill_one(made, context)
 
 
 def dump(recipe: Recipe) -> str:
@@ -99,33 +110,21 @@ def dump(recipe: Recipe) -> str:
     proposal = recipe.proposal.model_dump(exclude_unset=True, mode="json")
     given = {"proposal": proposal} if proposal else {}
     always = {"draws": recipe.draws, "max_tokens": recipe.max_tokens, "seed": recipe.seed}
+    if "samples" in recipe.model_fields_set:
+        always["samples"] = recipe.samples
     return yaml.safe_dump(plain | given | always, sort_keys=False, allow_unicode=True, width=95)
 
 
-def _parsed(
-    text: str,
-    file: str,
-    changes: dict[str, Any],
-    migrate: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-) -> Recipe:
-    tree = read_tree(text, file)
-    if not isinstance(tree.content, dict):
-        raise RecipeError(
-            f"{escaped(file, 300)}, line 1: a recipe is a mapping that begins with base: ..."
-        )
-    value = tree.plain()
-    if migrate is not None:
-        value = migrate(value)
-    value |= {key: change for key, change in changes.items() if change is not None}
-    try:
-        recipe = Recipe.model_validate(value)
-    except ValidationError as error:
-        raise in_words(error, tree, file) from error
-    check(recipe, tree, file)
-    return with_installed(recipe)
+def _choose_installed(part: Part) -> dict[str, Any]:
+    """Make a similarity name one model: the package under `instead`, if it is installed."""
+    if not isinstance(part, SimilaritySpec) or not part.instead:
+        return {}
+    ((package, above),) = part.instead.items()
+    chosen = {"model": package, "above": above} if is_installed(package) else {}
+    return {**chosen, "instead": None}
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file, or say why it is none."""
     name = escaped(str(path), 300)
     try:
@@ -150,3 +149,142 @@ def _text_of(path: Path) -> str:
             f"{name}, line {line}: the text is {kind} ({error.reason} at byte {error.start}): save "
             "the file as UTF-8."
         ) from error
+
+
+def _in_words(error: ValidationError, tree: Node, file: str) -> RecipeError:
+    """Return the mistakes that pydantic found as one error, a line each."""
+    mistakes = error.errors(include_url=False, include_context=False)
+    messages = list(dict.fromkeys(str(_message(m, tree, file)) for m in mistakes[: 5 * MOST]))
+    more = len(messages) - MOST + max(0, len(mistakes) - 5 * MOST)
+    if more > 0:
+        messages = [*messages[:MOST], f"... and {more:,} more mistakes"]
+    return RecipeError("\n".join(messages))
+
+
+def _message(mistake: Any, tree: Node, file: str) -> RecipeError:
+    steps = [step for step in mistake["loc"] if step != "[key]"]
+    line, node = tree.find(steps)
+    place = Place(file, line)
+    where = escaped(".".join(str(step) for step in steps), 120) or "recipe"
+    kind, value = mistake["type"], mistake["input"]
+    if kind == "extra_forbidden":
+        known = _known_keys(steps)
+        hint = _did_you_mean(str(steps[-1])[:80], known) or f"known are {', '.join(known)}"
+        return place.error(f"{where} is not known here; {hint}")
+    if kind == "missing":
+        return place.error(f"{where} is missing")
+    written = escaped(node.raw) if node.raw and node.content == value else short_repr(value)
+    if kind == "string_type" and not isinstance(value, (str, dict, list)):
+        return place.error(
+            f"{where} must be a text, but YAML reads {written} as {read_as(value)}: quote it, as "
+            f'in "{written}"'
+        )
+    said = mistake["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    message = f"{where}: {WANTED.get(kind, said)}"
+    if not isinstance(value, (dict, BaseModel)):
+        is_number = isinstance(node.content, (int, float))
+        message += f" (given {written if is_number else short_repr(value)})"
+    return place.error(message)
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1, cutoff=0.5)
+    return f"did you mean {escaped(close[0])}?" if close else ""
+
+
+def _known_keys(steps: list[Any]) -> list[str]:
+    """Return the known keys at the place of a wrong one."""
+    part: type[BaseModel] = Recipe
+    named = False  # whether the next step is a name that the user chose
+    for step in steps[:-1]:
+        field = None if named else part.model_fields.get(str(step))
+        named = field is not None and get_origin(field.annotation) is dict
+        part = (field and _part_in(field.annotation)) or part
+    return [field.alias or name for name, field in part.model_fields.items()]
+
+
+def _part_in(kind: Any) -> type[BaseModel] | None:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    return next(filter(None, map(_part_in, get_args(kind))), None)
+
+
+def _mistakes(recipe: Recipe) -> Mistakes:
+    """Yield what is wrong with a recipe whose parts are right one by one."""
+    for field, names in (
+        ("want", recipe.want),
+        ("lambda", recipe.coefficients),
+        ("fitted", recipe.fitted),
+    ):
+        for name in names:
+            if name not in recipe.features:
+                hint = _did_you_mean(name, recipe.features) or "name it under features."
+                yield f"there is no feature {short_repr(name)}: {hint}", [field, name]
+    yield from _constraint_mistakes(recipe)
+    yield from _source_mistakes(recipe)
+
+
+def _constraint_mistakes(recipe: Recipe) -> Mistakes:
+    for name, moment in recipe.want.items():
+        if recipe.features[name].is_boolean and not 0 <= moment <= 1:
+            yield (
+                f"{escaped(name)} is true or false, so its mean is between 0 and 1, but {moment:g} "
+                "is wanted",
+                ["want", name],
+            )
+    for name in recipe.coefficients:
+        if name in recipe.want:
+            yield (
+                f"{escaped(name)} stands under want and under lambda: a tilt is given under "
+                "lambda, a constraint under want; what was fitted for a constraint stands under "
+                "fitted",
+                ["lambda", name],
+            )
+    for name in recipe.fitted:
+        if name not in recipe.want:
+            yield (
+                f"{escaped(name)} has a lambda under fitted, but no constraint under want: a tilt "
+                "without a constraint stands under lambda",
+                ["fitted", name],
+            )
+        elif recipe.want[name] in (0.0, 1.0) and recipe.features[name].is_boolean:
+            yield (
+                f"{escaped(name)} holds for every item ({recipe.want[name]:g} is wanted), so it "
+                "has no lambda: leave it out of fitted",
+                ["fitted", name],
+            )
+    if recipe.fitted and recipe.unfitted:
+        yield (
+            f"fitted has no lambda of {escaped(', '.join(recipe.unfitted))}: each lambda depends "
+            "on the others, so give all of them, or leave fitted out to have them fitted",
+            ["fitted"],
+        )
+
+
+def _source_mistakes(recipe: Recipe) -> Mistakes:
+    base = recipe.base
+    if base.given(("mixture", "round_trip", "source")):
+        yield "a base is a causal model, a table or a Poisson", ["base"]
+    if not base.given(("model", "table", "poisson")):
+        yield "base names no model, table or Poisson", ["base"]
+    for field, source in (("base", base), ("proposal", recipe.proposal)):
+        if "weight" in source.model_fields_set:
+            yield (
+                f"a weight means something only in a mixture, and {field} is none: leave it out",
+                [field, "weight"],
+            )
+    if base.model is None:
+        yield from _without_model(recipe.proposal, ["proposal"])
+
+
+def _without_model(source: Source, steps: list[Any]) -> Mistakes:
+    """Find settings of the base's model, where the base has no model."""
+    for i, part in enumerate(source.mixture or []):
+        yield from _without_model(part, [*steps, "mixture", i])
+    if source.model is None and source.of_model:
+        name = source.of_model[0]
+        yield (
+            f"{name} is a setting of a model, but the proposal names no model, and the base has "
+            "none: give the proposal a model, a table or a poisson",
+            [*steps, name],
+        )

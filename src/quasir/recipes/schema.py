@@ -1,55 +1,41 @@
-"""The fields of a recipe: base, features, wishes, proposal, number of draws, choice of beta."""
+"""A recipe: base, features, wanted means, proposal, draws, choice of beta."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
-from quasir.core.formatting import escaped, shown
-from quasir.estimation.promise import BOUNDS
-from quasir.recipes.feature_schema import FeatureSpec
-from quasir.recipes.guide_schema import GuideSpec
-from quasir.recipes.numbers import Count, Finite, Fraction, Positive, SeedNumber, Share
-from quasir.recipes.parts import Name, Part
-
-__all__ = [
-    "Choice",
-    "FeatureSpec",
-    "MessageSpec",
-    "Recipe",
-    "RoundTripSpec",
-    "Source",
-]
-
-Temperature = Annotated[Positive, Field(ge=1e-3, le=1e3)]
-"""Logits that are divided by less, or by more, no longer differ as numbers."""
-Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
-"""Means of a Poisson distribution whose log-probability is right to 1e-5.
-
-It is a difference of numbers near mean * log(mean); at 1e15 it would be off by whole units.
-"""
-LogLevel = Annotated[Finite, Field(ge=-1e9, le=1e9)]
-
-OF_MODEL = (
-    "model",
-    "adapter",
-    "revision",
-    "dtype",
-    "prompt",
-    "chat",
-    "source",
-    "temperature",
-    "top_k",
-    "top_p",
+from quasir.core.formatting import escaped, short_repr
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, Option
+from quasir.recipes.parts import (
+    Count,
+    FeatureSpec,
+    Finite,
+    Fraction,
+    GuideSpec,
+    Name,
+    Part,
+    Positive,
+    Rate,
+    SeedNumber,
+    Temperature,
 )
+
+WEIGHTS = ("model", "adapter", "revision", "dtype")
+WARP = ("prompt", "chat", "temperature", "top_k", "top_p")
+OF_MODEL = (*WEIGHTS, "source", *WARP)
 """The settings of a language model; they mean nothing to other distributions."""
+MODEL_NAMES = ("model", "adapter", "there", "back")
+"""The fields of all parts that name a model: a folder, a built-in one or a hub id."""
 
 
 class RoundTripSpec(Part):
     """Translation there and back (section 3.3)."""
+
+    templates: ClassVar = {"text": str}
 
     there: Name
     back: Name
@@ -61,12 +47,16 @@ class RoundTripSpec(Part):
 class MessageSpec(Part):
     """One message of a chat."""
 
+    templates: ClassVar = {"content": str}
+
     role: Name
     content: str
 
 
 class Source(Part):
     """A distribution: a language model, a table, a Poisson, a round trip, or a mixture."""
+
+    templates: ClassVar = {"prompt": str, "source": str}
 
     model: Name | None = None
     adapter: Name | None = None
@@ -117,8 +107,8 @@ class Source(Part):
             )
         if self.revision is not None and self.model and self.model.startswith("quasir/"):
             raise ValueError(
-                f"{shown(self.model)} comes with the package and has no revisions: leave revision "
-                "out"
+                f"{short_repr(self.model)} comes with the package and has no revisions: leave "
+                "revision out"
             )
         if self.table is not None:
             _check_weights("the table", self.table)
@@ -151,39 +141,47 @@ def _check_weights(of: str, weights: Mapping[str, float]) -> None:
             )
 
 
-class Choice(Part):
-    """How to choose beta: exactly one wish; with a confidence, the choice is promised."""
+def _field(option: Option) -> Any:
+    """Return the field of a way to choose beta, with its range."""
+    limits: dict[str, Any] = {"gt" if option.excludes_low else "ge": option.low}
+    if option.high < math.inf:
+        limits["le"] = option.high
+    return Annotated[Finite, Field(**limits)] | None, Field(None, description=option.help)
 
-    acceptance_rate: Fraction | None = None
-    tvd: Share | None = None
-    tvd_bound: Share | None = None
-    kl: Annotated[Finite, Field(ge=0)] | None = None
-    beta: Positive | None = None
-    log_beta: LogLevel | None = None
+
+_Options: Any = create_model(
+    "_Options", __base__=Part, **{name: _field(option) for name, option in OPTIONS.items()}
+)
+
+
+class Choice(_Options):  # type: ignore[misc]
+    """How to choose beta: by exactly one quantity; with a confidence, the choice is guaranteed."""
+
     confidence: Annotated[Finite, Field(gt=0, lt=1)] | None = None
-
-    @property
-    def _wishes(self) -> tuple[str, ...]:
-        return tuple(name for name in type(self).model_fields if name != "confidence")
 
     @model_validator(mode="after")
     def _one(self) -> Choice:
-        names = self.given(self._wishes)
+        names = self.given(tuple(OPTIONS))
         if len(names) != 1:
             raise ValueError(
-                f"beta is chosen by exactly one wish, but there are {len(names)}: give one of "
-                f"{', '.join(self._wishes)}"
+                f"beta is chosen by exactly one quantity, but there are {len(names)}: give one of "
+                f"{', '.join(OPTIONS)}"
             )
-        if self.confidence is not None and names[0] not in BOUNDS:
+        if self.confidence is not None and names[0] not in GUARANTEED:
             raise ValueError(
-                f"confidence goes with a wish that can be promised, tvd or kl, not with {names[0]}"
+                f"confidence goes with what can be guaranteed, {', '.join(GUARANTEED)}, not with "
+                f"{names[0]}"
             )
         return self
 
     @property
-    def wish(self) -> dict[str, float]:
-        """The wish, as `Curve.at` takes it."""
-        return {name: getattr(self, name) for name in self.given((*self._wishes, "confidence"))}
+    def asked(self) -> dict[str, float]:
+        """What is asked for, as `Curve.at` takes it."""
+        return {name: getattr(self, name) for name in self.given((*OPTIONS, "confidence"))}
+
+
+ALL_SAMPLES = 1000
+"""Samples of a run whose recipe does not say how many."""
 
 
 class Recipe(Part):
@@ -196,13 +194,13 @@ class Recipe(Part):
     base : Source
         a(x).
     features : dict
-        Name -> feature; a feature without a wish is only measured.
+        Name -> feature; a feature without a constraint is only measured.
     want : dict
         Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
     coefficients : dict
         Name -> lambda of a tilt that is given (written ``lambda`` in YAML).
     fitted : dict
-        Name -> lambda of a wish that holds in the mean; fitted where absent.
+        Name -> lambda of a constraint that holds in the mean; fitted where absent.
     proposal : Source
         q(x); settings that it leaves out are taken from the base.
     draws, fit : int
@@ -210,13 +208,14 @@ class Recipe(Part):
     max_tokens, seed : int
     choose : Choice
     samples : int
-        How many samples to keep.
+        How many samples to keep; in a run over contexts, of each context.
     over : "contexts" or "each", optional
         In a run over contexts: whether a wanted mean is over all of them, or in each.
 
     Notes
     -----
-    In a run over contexts, `draws`, `fit` and `samples` are for all contexts together.
+    In a run over contexts, `draws` and `fit` are for all contexts together. `samples` is for each;
+    left out, it is `ALL_SAMPLES` divided by the number of contexts, and 1 at least.
     """
 
     about: str = ""
@@ -231,16 +230,32 @@ class Recipe(Part):
     max_tokens: Count = 40
     seed: SeedNumber = 0
     choose: Choice = Choice(acceptance_rate=0.01)
-    samples: Count = 1000
+    samples: Count = ALL_SAMPLES
     over: Literal["contexts", "each"] | None = None
+
+    def samples_of_each(self, contexts: int) -> int:
+        """Return how many samples of each context are wanted.
+
+        Examples
+        --------
+        >>> Recipe(base="quasir/biographies", samples=5).samples_of_each(300)
+        5
+        >>> Recipe(base="quasir/biographies").samples_of_each(300)
+        3
+        """
+        if "samples" in self.model_fields_set:
+            return self.samples
+        return max(self.samples // contexts, 1)
 
     @property
     def pointwise(self) -> list[str]:
-        """The features whose wish holds for every item."""
+        """The features whose constraint holds for every item."""
         return [
             name
-            for name, wish in self.want.items()
-            if wish in (0.0, 1.0) and name not in self.fitted and self.features[name].may_be_boolean
+            for name, moment in self.want.items()
+            if moment in (0.0, 1.0)
+            and name not in self.fitted
+            and self.features[name].may_be_boolean
         ]
 
     @property

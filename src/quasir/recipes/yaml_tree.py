@@ -1,53 +1,53 @@
-"""Reading YAML of any kind into plain values with their lines, with bounds on its size.
+"""YAML as plain values with their lines, with bounds on its size.
 
-PyYAML's own loader expands aliases, recurses into nested brackets and raises whatever a bad scalar
-raises. This one reads PyYAML's events, which do none of that.
+PyYAML's own loader and composer expand aliases, recurse into nested brackets, forget where an
+alias stands, and raise whatever a bad scalar raises. This one reads PyYAML's events.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 from yaml.reader import Reader
 
-from quasir.core.formatting import escaped, shown
-from quasir.recipes.yaml_scalars import TAG, Place, Scalars, unknown_tag
-
-__all__ = ["LARGEST_TEXT", "Node", "read_tree"]
+from quasir.core.formatting import escaped, short_repr
+from quasir.errors import RecipeError
 
 LARGEST_TEXT = 1_000_000
 """Most characters of a recipe; PyYAML reads them in about a second where it has no C library."""
 MOST_VALUES = 100_000
 """Most values of a recipe, after aliases are replaced by what they stand for."""
 DEEPEST = 30
+MOST_DIGITS = 400
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TAG = "tag:yaml.org,2002:"
+READ_AS = {"int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
+
+
+@dataclass
+class Place:
+    """A file and a line, for messages."""
+
+    file: str
+    line: int = 1
+
+    def error(self, message: str) -> RecipeError:
+        """Return the error that names this place."""
+        return RecipeError(f"{escaped(self.file, 300)}, line {self.line}: {message}")
 
 
 @dataclass
 class Node:
-    """A value in a YAML file.
-
-    Attributes
-    ----------
-    line : int
-        Counted from 1.
-    content : dict, list or scalar
-        A mapping holds pairs of the key's line and the value's node, a list holds nodes.
-    raw : str
-        A scalar as it was written.
-    size : int
-        Number of values in it; an alias counts as what it stands for.
-    """
+    """A value in a YAML file, with its line, counted from 1."""
 
     line: int
-    content: Any
-    raw: str = ""
-    size: int = 1
-    open: bool = False
-    key: tuple[str, int] | None = field(default=None, repr=False)
+    content: Any  # a mapping holds pairs of the key's line and the value's node, a list holds nodes
+    raw: str = ""  # a scalar as it was written
+    size: int = 1  # number of values in it; an alias counts as what it stands for
 
     def plain(self) -> Any:
         """Return the value without lines."""
@@ -73,15 +73,26 @@ class Node:
         return line, node
 
 
-def read_tree(text: str, file: str) -> Node:
-    """Return the tree of a YAML text.
+def read_as(value: Any) -> str:
+    """Return what YAML took a scalar for, in words."""
+    kind = "null" if value is None else type(value).__name__
+    return READ_AS.get(kind, "a list or a mapping")
 
-    Raises
-    ------
-    RecipeError
-        If the text is no YAML, too large, or holds what no recipe needs: tags, merge keys, keys
-        that are no texts.
-    """
+
+def describe_surrogate(text: str) -> str:
+    """Say what is wrong with a text that cannot be encoded, or return an empty string."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return (
+            f"{short_repr(text)} holds half of a character (a surrogate), which no file can keep: "
+            "write the character itself"
+        )
+    return ""
+
+
+def read_tree(text: str, file: str) -> Node:
+    """Return the tree of a YAML text; a `RecipeError` names the line of what no recipe needs."""
     text = text.removeprefix("\ufeff")
     place = Place(file)
     if len(text) > LARGEST_TEXT:
@@ -93,107 +104,107 @@ def read_tree(text: str, file: str) -> Node:
     if wrong:
         place.line = text.count("\n", 0, wrong.start()) + 1
         raise place.error(
-            f"this is no YAML: it holds the character {shown(wrong.group())}, which no text has. "
-            "Save the file as UTF-8 text"
+            f"this is no YAML: it holds the character {short_repr(wrong.group())}, which no text "
+            "has. Save the file as UTF-8 text"
         )
-    builder = _Builder(place)
-    for event in _events(text, place):
-        builder.take(event)
-    return builder.root or Node(1, None)
+    root: Node | None = None
+    reader = _Reader(text, place)
+    for event in reader.events:
+        if isinstance(event, yaml.DocumentStartEvent) and root is not None:
+            raise place.error("a second document begins here, but a recipe is one document")
+        if isinstance(event, yaml.NodeEvent):
+            root = reader.node(event, 1)
+    return root or Node(1, None)
 
 
-def _events(text: str, place: Place) -> Iterator[Any]:
-    try:
-        for event in yaml.parse(text, Loader=LOADER):
-            if event.start_mark:
-                place.line = event.start_mark.line + 1
-            yield event
-    except yaml.MarkedYAMLError as error:
-        if error.problem_mark:
-            place.line = min(error.problem_mark.line, text.rstrip("\n").count("\n")) + 1
-        raise place.error(f"this is no YAML: {escaped(str(error.problem), 200)}") from error
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise place.error(f"this is no YAML: {escaped(str(error), 200)}") from error
+class _Reader:
+    """Makes nodes of PyYAML's events; `place` is that of the last event."""
 
-
-class _Builder:
-    """Makes nodes of events, without recursion."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.root: Node | None = None
-        self.stack: list[Node] = []
-        self.anchors: dict[str, Node] = {}
+    def __init__(self, text: str, place: Place) -> None:
+        self.place, self.events = place, self._events(text)
+        self.anchors: dict[str, Node | None] = {}  # None: its node is not complete yet
         self.written = 0
-        self.scalars = Scalars(place)
+        self.loader: Any = yaml.SafeLoader("")
 
-    def take(self, event: Any) -> None:
-        if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
-            raise self.place.error("a second document begins here, but a recipe is one document")
+    def _events(self, text: str) -> Iterator[Any]:
+        try:
+            for event in yaml.parse(text, Loader=LOADER):
+                if event.start_mark:
+                    self.place.line = event.start_mark.line + 1
+                yield event
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            mark = getattr(error, "problem_mark", None)
+            if mark:
+                self.place.line = min(mark.line, text.rstrip("\n").count("\n")) + 1
+            problem = escaped(str(getattr(error, "problem", error)), 200)
+            raise self.place.error(f"this is no YAML: {problem}") from error
+
+    def node(self, event: Any, depth: int) -> Node:
+        """Read the node that begins with an event."""
         if isinstance(event, yaml.AliasEvent):
-            self._attach(self._aliased(str(event.anchor)))
-        elif isinstance(event, yaml.ScalarEvent):
-            is_key = bool(self.stack) and self._wants_key(self.stack[-1])
-            content = self.scalars.key(event) if is_key else self.scalars.value(event)
-            node = self._made(event, content)
-            node.raw = event.value
-            self._attach(node)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            mapping = isinstance(event, yaml.MappingStartEvent)
-            if event.tag not in (None, "!", TAG + ("map" if mapping else "seq")):
-                raise unknown_tag(event.tag, self.place)
-            if self.stack and self._wants_key(self.stack[-1]):
-                raise self.place.error("a key is a text, but this one is a list or a mapping")
-            node = self._made(event, {} if mapping else [])
-            node.open = True
-            self.stack.append(node)
-            if len(self.stack) > DEEPEST:
-                raise self.place.error(
-                    f"brackets or indents are nested more than {DEEPEST} deep, which no recipe "
-                    "needs"
-                )
-        elif isinstance(event, yaml.CollectionEndEvent):
-            node = self.stack.pop()
-            node.open = False
-            self._attach(node)
-
-    def _made(self, event: Any, content: Any) -> Node:
+            return self._aliased(str(event.anchor))
         self.written += 1
         self._refuse_many(self.written)
-        node = Node(self.place.line, content)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = node
+        node = Node(self.place.line, None)
+        self.anchors[event.anchor] = None  # that without an anchor is never looked up
+        if isinstance(event, yaml.ScalarEvent):
+            node.content, node.raw = self._scalar(event), event.value
+        else:
+            self._fill(node, event, depth)
+        self.anchors[event.anchor] = node
         return node
+
+    def _fill(self, node: Node, start: Any, depth: int) -> None:
+        """Read the values of a mapping or a list."""
+        mapping = isinstance(start, yaml.MappingStartEvent)
+        if start.tag not in (None, "!", TAG + ("map" if mapping else "seq")):
+            raise self._unknown_tag(start.tag)
+        if depth > DEEPEST:
+            raise self.place.error(
+                f"brackets or indents are nested more than {DEEPEST} deep, which no recipe needs"
+            )
+        node.content = {} if mapping else []
+        while not isinstance(event := next(self.events), yaml.CollectionEndEvent):
+            if mapping:
+                line = self.place.line
+                key = self._key(event, depth)
+                if key in node.content:
+                    raise self.place.error(
+                        f"{escaped(key)} is given twice; only the last would count"
+                    )
+                child = self.node(next(self.events), depth + 1)
+                node.content[key] = (line, child)
+                node.size += 1
+            else:
+                child = self.node(event, depth + 1)
+                node.content.append(child)
+            node.size += child.size
+            self._refuse_many(node.size)
+
+    def _key(self, event: Any, depth: int) -> str:
+        if isinstance(event, yaml.ScalarEvent) and self._kind(event) == "merge":
+            raise self.place.error("merge keys (<<) are not read in recipes: write the keys out")
+        line = self.place.line
+        found = self.node(event, depth + 1)
+        if isinstance(found.content, str):
+            return found.content
+        self.place.line = line
+        kind = read_as(found.content)
+        if isinstance(event, yaml.ScalarEvent):
+            raw = escaped(found.raw)
+            raise self.place.error(
+                f'YAML reads the key {raw} as {kind}, but a key is a text: quote it, as in "{raw}"'
+            )
+        raise self.place.error(f"a key is a text, but this one is {kind}")
 
     def _aliased(self, anchor: str) -> Node:
         name = escaped(anchor)
         if anchor not in self.anchors:
             raise self.place.error(f"*{name} stands for nothing: there is no &{name} before it")
         node = self.anchors[anchor]
-        if node.open:
+        if node is None:
             raise self.place.error(f"*{name} contains itself, so it has no end: write it out")
-        if self.stack and self._wants_key(self.stack[-1]) and not isinstance(node.content, str):
-            raise self.place.error(f"a key is a text, but *{name} is none")
         return node
-
-    def _attach(self, node: Node) -> None:
-        if not self.stack:
-            self.root = node
-            return
-        parent = self.stack[-1]
-        parent.size += node.size
-        self._refuse_many(parent.size)
-        if isinstance(parent.content, list):
-            parent.content.append(node)
-        elif parent.key is None:
-            if node.content in parent.content:
-                raise self.place.error(
-                    f"{escaped(node.content)} is given twice; only the last would count"
-                )
-            parent.key = (node.content, self.place.line)
-        else:
-            (key, line), parent.key = parent.key, None
-            parent.content[key] = (line, node)
 
     def _refuse_many(self, values: int) -> None:
         if values > MOST_VALUES:
@@ -202,6 +213,51 @@ class _Builder:
                 "written out: no recipe needs so many"
             )
 
-    @staticmethod
-    def _wants_key(node: Node) -> bool:
-        return isinstance(node.content, dict) and node.key is None
+    def _scalar(self, event: Any) -> Any:
+        """Return a text, a number, a boolean or None. A date is a text."""
+        kind, raw = self._kind(event), event.value
+        if kind == "null":
+            return None
+        if kind not in READ_AS:
+            if wrong := describe_surrogate(raw):
+                raise self.place.error(wrong)
+            return raw
+        if kind in ("int", "float"):
+            self._refuse_odd_number(raw)
+        try:
+            return getattr(self.loader, f"construct_yaml_{kind}")(yaml.ScalarNode(TAG + kind, raw))
+        except (ValueError, LookupError, OverflowError) as error:
+            raise self.place.error(
+                f"{short_repr(raw)} is not {READ_AS[kind]}, as its tag !!{kind} says: leave the "
+                "tag out"
+            ) from error
+
+    def _refuse_odd_number(self, raw: str) -> None:
+        """Refuse digits without end, and what YAML 1.1 reads as octal (010) or base 60 (1:30)."""
+        if len(raw) > MOST_DIGITS:
+            raise self.place.error(
+                f"a number of {len(raw):,} characters is too long: quote it if it is a text"
+            )
+        if ":" in raw or re.fullmatch(r"[-+]?0[0-7_]+", raw):
+            raise self.place.error(
+                f"YAML reads {raw} in base {60 if ':' in raw else 8}: quote it if it is a text, "
+                "and write a number in plain digits, without a leading 0"
+            )
+
+    def _kind(self, event: Any) -> str:
+        """Return the kind of a scalar: int, float, bool, null, str, merge or timestamp."""
+        if event.tag is None or event.tag == "!":
+            if not event.implicit[0]:
+                return "str"
+            tag = self.loader.resolve(yaml.ScalarNode, event.value, (True, False))
+            return str(tag).removeprefix(TAG)
+        kind = str(event.tag).removeprefix(TAG)
+        if kind not in {"str", *READ_AS}:
+            raise self._unknown_tag(event.tag)
+        return kind
+
+    def _unknown_tag(self, tag: str) -> RecipeError:
+        return self.place.error(
+            f"the tag {escaped(tag.replace(TAG, '!!'))} means nothing in a recipe, which holds "
+            "texts, numbers, lists and mappings: leave it out"
+        )

@@ -9,47 +9,37 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from quasir.certificates.figures import COLOURS
-from quasir.certificates.whole import FOLLOWS
-from quasir.core.formatting import escaped
+from quasir.core.formatting import escaped, rounded_up
+from quasir.estimation.mean_guarantee import LEVELS
 from quasir.estimation.quantities import heading_of
-from quasir.estimation.shares import LEVELS
-from quasir.report.packaged import hash_of_script, packaged, template
-from quasir.report.page import About
-from quasir.report.phrases import number_text, phrase
+from quasir.report.page import About, hash_of_script, packaged, template
+from quasir.report.sentences import number_text, phrase
 
 if TYPE_CHECKING:
-    from quasir.certificates.whole import Whole
+    from quasir.certificates.contexts_certificate import ContextsCertificate
 
 __all__ = ["contexts_page"]
 
-LONGEST = 120
-"""Characters of a context in the table; all of it is shown when it is opened."""
+LONGEST = 120  # characters of a context in the table; all of it is shown when it is opened
 TABLE_LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-def contexts_page(about: About, whole: Whole, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the report as one HTML file.
-
-    Parameters
-    ----------
-    about : About
-    whole : Whole
-        The certificate of all contexts together.
-    rows : sequence of dict
-        For each context: context, fields, draws, samples, beta, acceptance_rate, tvd, doubts,
-        unserved and shown, as `quasir.runs.contexts.outputs.context_lines` returns.
-    """
+def contexts_page(
+    about: About, whole: ContextsCertificate, rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the report as one HTML file."""
     script = packaged("contexts.js")
     html = template("contexts.html.jinja").render(
         about=about,
         colours=COLOURS,
-        follows=FOLLOWS,
+        follows=whole.note,
         headline=_headline(whole),
         levels=_levels(whole),
         means=[
             ("Proposals a sample" if key == "proposals" else heading_of(key), phrase(part))
             for key, part in whole.estimates.items()
         ],
+        most=lambda x: _number(rounded_up(x)),
         number=_number,
         rows=[_row(row) for row in rows],
         script=Markup(script),
@@ -60,24 +50,24 @@ def contexts_page(about: About, whole: Whole, rows: Sequence[Mapping[str, Any]])
     return html.encode("utf-8", "replace").decode("utf-8")
 
 
-def _headline(whole: Whole) -> str:
-    if whole.promise is None:
-        return f"{whole.served:,} of {whole.contexts:,} contexts are served; no mean is promised"
+def _headline(whole: ContextsCertificate) -> str:
+    if whole.guarantee is None:
+        return f"{whole.served:,} of {whole.contexts:,} contexts are served; no mean is guaranteed"
     return (
-        f"The mean TVD of {whole.served:,} contexts is at most {whole.promise.tvd:.3g}, with "
-        f"confidence {whole.promise.confidence:g}"
+        f"The mean TVD of {whole.served:,} contexts is at most "
+        f"{rounded_up(whole.guarantee.tvd):.3g}, with confidence {whole.guarantee.confidence:g}"
     )
 
 
-def _levels(whole: Whole) -> list[tuple[str, int]]:
+def _levels(whole: ContextsCertificate) -> list[tuple[str, int]]:
     """Return levels of TVD, and how many contexts are above them at most."""
-    if whole.promise is None:
+    if whole.guarantee is None:
         return []
     found = []
     for wanted in TABLE_LEVELS:
         # The largest level below: as many as are above it are above this one at most.
         below = [i for i, level in enumerate(LEVELS) if level <= wanted]
-        found.append((f"{wanted:g}", int(whole.promise.above[below[-1]])))
+        found.append((f"{wanted:g}", int(whole.guarantee.above[below[-1]])))
     return found
 
 
@@ -86,13 +76,13 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     # What cannot be sorted by number goes last.
     keys = {
         name: row.get(name) if _is_number(row.get(name)) else ""
-        for name in ("acceptance_rate", "tvd", "tvd_promised", "draws", "samples")
+        for name in ("acceptance_rate", "tvd", "tvd_guaranteed", "draws", "samples")
     }
     return {
         **row,
         "title": escaped(text, LONGEST),
         "keys": keys,
-        "worries": len(row["doubts"]) + (row["unserved"] is not None),
+        "worries": len(row["warnings"]) + (row["unserved"] is not None),
     }
 
 

@@ -3,7 +3,7 @@
   const byId = (id) => document.getElementById(id);
   const slider = byId("beta"), back = byId("back"), summary = byId("summary");
   const fallen = byId("fallen"), list = byId("texts"), count = byId("texts-count");
-  const doubtsHere = byId("doubts-here");
+  const warningsHere = byId("warnings-here");
   const whole = new Intl.NumberFormat("en");
   const last = data.log_beta.length - 1;
 
@@ -103,15 +103,15 @@
     const which = all <= shown ? `All ${all}` : `The first ${shown} of ${whole.format(all)}`;
     count.textContent = all === 0
       ? `No draw of the ${whole.format(data.draws)} survives at this β.`
-      : `${which} surviving draws, in the order drawn; they are i.i.d. samples at this β.`;
+      : `${which} surviving draws, in the order drawn. They are i.i.d. samples at a β that these draws did not choose.`;
   }
 
-  function showDoubts(i) {
-    const doubts = data.doubts_at[i].map((k) => make("li", "", data.doubts[k]));
-    const many = doubts.length === 1 ? "One doubt" : `${doubts.length} doubts`;
-    doubtsHere.hidden = !doubts.length;
-    doubtsHere.querySelector("summary").textContent = `${many} at this β`;
-    doubtsHere.querySelector("ul").replaceChildren(...doubts);
+  function showWarnings(i) {
+    const warnings = data.warnings_at[i].map((k) => make("li", "", data.warnings[k]));
+    const many = warnings.length === 1 ? "One warning" : `${warnings.length} warnings`;
+    warningsHere.hidden = !warnings.length;
+    warningsHere.querySelector("summary").textContent = `${many} at this β`;
+    warningsHere.querySelector("ul").replaceChildren(...warnings);
   }
 
   function showSummary(i) {
@@ -130,7 +130,7 @@
     back.hidden = i === data.chosen;
     for (const chart of charts) { chart.mark(i); chart.say(i); }
     showSummary(i);
-    showDoubts(i);
+    showWarnings(i);
     showTexts(i);
     // For programs that read the page.
     Object.assign(document.body.dataset, {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,36 +11,25 @@ from numpy.typing import NDArray
 
 from quasir.core.types import Array
 from quasir.features import Feature, text_of
-from quasir.report.highlights import pieces
-from quasir.report.phrases import beta_text
+from quasir.report.sentences import beta_text
 
 if TYPE_CHECKING:
     from quasir.draws.draws import Draws
 
-__all__ = ["AT_ONCE", "BEGINNING", "MOST_CHARACTERS", "SHOWN", "first_accepted", "shown_texts"]
-
-SHOWN = 20
-"""Accepted draws that are shown at each beta."""
-AT_ONCE = 800
-"""A longer text is folded: its beginning is shown, and a click shows the rest."""
-BEGINNING = 600
-"""Characters of a folded text that are shown at once."""
-MOST_CHARACTERS = 20_000
-"""A longer text is cut, and the page says so."""
-FOLDED = 1_000_000
-"""Characters of all folded parts together, at most, so that the page stays small."""
+Piece = tuple[str, tuple[int, ...]]
+"""A piece of text, and the indices of the features whose places cover it."""
+SHOWN = 20  # accepted draws that are shown at each beta
+AT_ONCE = 800  # a longer text is folded: its beginning is shown, and a click shows the rest
+BEGINNING = 600  # characters of a folded text that are shown at once
+MOST_CHARACTERS = 20_000  # a longer text is cut, and the page says so
+FOLDED = 1_000_000  # characters of all folded parts together, at most, so that the page stays small
 
 
 def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> NDArray[np.intp]:
     """Return the indices of draws among the first `shown` accepted ones at any of the betas.
 
     At each beta, the first `shown` of these with alpha > beta are also the first `shown` of all
-    draws with alpha > beta, and so i.i.d. from p_beta.
-
-    Examples
-    --------
-    >>> first_accepted(np.array([1.0, 3.0, 2.0, 4.0]), np.array([0.0, 2.5]), shown=1)
-    array([0, 1])
+    draws with alpha > beta, and so i.i.d. from p_beta if these draws did not choose beta.
     """
     left, alphas, found = np.arange(len(log_alpha)), log_alpha, []
     # The accepted sets are nested, so each is searched within the one before.
@@ -93,3 +83,22 @@ def _places(draws: Draws, i: int, feature: Feature, text: str) -> list[tuple[int
     column = draws.features.get(feature.name)
     silent = column is not None and column.dtype == bool and not column[i]
     return [] if feature.spans is None or silent else feature.spans(text)
+
+
+def pieces(text: str, places: Sequence[Sequence[tuple[int, int]]]) -> list[Piece]:
+    """Cut a text where a place begins or ends; joined, the pieces are the text again."""
+    cuts = {0, len(text)}
+    for spans in places:
+        cuts.update(min(max(end, 0), len(text)) for span in spans for end in span)
+    out: list[Piece] = []
+    for start, end in pairwise(sorted(cuts)):
+        on = tuple(
+            j
+            for j, spans in enumerate(places)
+            if any(first <= start and end <= last for first, last in spans)
+        )
+        if out and out[-1][1] == on:
+            out[-1] = (out[-1][0] + text[start:end], on)
+        else:
+            out.append((text[start:end], on))
+    return out

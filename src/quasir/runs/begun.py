@@ -13,8 +13,7 @@ from quasir.core.scores import check_pair
 from quasir.core.types import Proposal
 from quasir.draws.support import check_by_base, refuse_cut_support
 from quasir.errors import InputError, QuasirError, StoreError
-from quasir.recipes.building import build, own_files, resolve
-from quasir.recipes.paths import located, portable
+from quasir.recipes.building import build, located, own_files, portable, resolve
 from quasir.recipes.schema import Recipe
 from quasir.runs.fitting import FIT, fitting_draws
 from quasir.runs.integrity import FREE, read_checked, recipe_hash
@@ -25,7 +24,7 @@ from quasir.targets.product import Product
 
 __all__ = [
     "TEXT_BLOCKS_A_SHARD",
-    "BegunRun",
+    "ActiveRun",
     "check_seed",
     "keep_code",
     "refuse_changes",
@@ -37,10 +36,10 @@ TEXT_BLOCKS_A_SHARD = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class BegunRun:
+class ActiveRun:
     """A run that can draw.
 
-    Make one with `BegunRun.begin`, which also resumes a run. To read a run without loading its
+    Make one with `ActiveRun.begin`, which also resumes a run. To read a run without loading its
     models, use `quasir.runs.on_disk.Run`.
     """
 
@@ -60,27 +59,8 @@ class BegunRun:
         allow_code: bool = False,
         progress: Progress = False,
         shards_at: str | None = None,
-    ) -> BegunRun:
-        """Begin a run, or resume the one in the folder if it has the same recipe.
-
-        Parameters
-        ----------
-        recipe : Recipe
-        beside : Path
-            The folder of the recipe's file, which also holds the user's Python features.
-        folder : Path
-        allow_code : bool
-            Whether the recipe's Python features may be run.
-        progress : bool or callable
-            Progress of the fit of lambda.
-        shards_at : str, optional
-            An fsspec address to write the shards to, instead of the run's folder.
-
-        Raises
-        ------
-        StoreError
-            If the folder holds a run of another recipe, of other code or of other models.
-        """
+    ) -> ActiveRun:
+        """Begin a run, or resume the one in the folder if it has the same recipe."""
         store = Store.open(folder) if (folder / MANIFEST).is_file() else None
         recipe = located(recipe, beside)
         if store is not None:

@@ -24,13 +24,7 @@ TEXT_BLOCKS, BLOCKS = 1, 64
 
 
 def fitting_draws(recipe: Recipe, built: Built, folder: Path, progress: Progress = False) -> Draws:
-    """Draw from the base what lambda is fitted on, or go on where an earlier call was stopped.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds such draws of another recipe.
-    """
+    """Draw from the base what lambda is fitted on, or go on where an earlier call was stopped."""
     path, own = folder / FIT, recipe_hash(recipe)
     if (path / MANIFEST).is_file():
         store = Store.open(path)

@@ -7,17 +7,21 @@ from pathlib import Path
 from quasir.core.files import shortened
 from quasir.errors import InputError
 
-__all__ = ["must_be_possible"]
+__all__ = ["must_be_possible", "named_folder"]
+
+
+def named_folder(name: str | Path) -> Path:
+    """Return the folder of a run by its name; an empty name is refused."""
+    if not str(name).strip():
+        raise InputError(
+            "the folder of the run has an empty name, so its files would fill the current folder: "
+            "give a name with --out, or '.' for the current folder."
+        )
+    return Path(name)
 
 
 def must_be_possible(folder: Path) -> None:
-    """Refuse a path that cannot be a folder, before anything is loaded or drawn.
-
-    Raises
-    ------
-    InputError
-        If a file is in the way, or the path is one that no folder can have.
-    """
+    """Refuse a path that cannot be a folder, before anything is loaded or drawn."""
     shown = shortened(folder)
     if "\0" in str(folder):
         raise InputError(f"{shown!r} cannot be the folder of a run: it has a null character.")

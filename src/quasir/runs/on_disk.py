@@ -7,13 +7,11 @@ from pathlib import Path
 
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
-from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import tradeoff
+from quasir.certificates.curve import Curve, tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes import Recipe
-from quasir.runs.advice import command
-from quasir.runs.integrity import read_checked
+from quasir.runs.integrity import command, read_checked
 from quasir.runs.outcome import Outcome, conclude
 from quasir.samplers.results import Samples
 from quasir.store import Store

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from quasir.certificates.certificate import Certificate
-from quasir.certificates.check import Check
+from quasir.certificates.certificate import Certificate, Choice
+from quasir.certificates.check import Check, WantedMoment, wanted_moments
+from quasir.certificates.choice import certificate_at
 from quasir.certificates.curve import Curve
-from quasir.certificates.wished import Wished, wished_of
 from quasir.draws.draws import Draws
 from quasir.errors import UnreachableError
 from quasir.recipes import Recipe
-from quasir.recipes.fields import prompt_fields
-from quasir.runs.advice import command
+from quasir.recipes.placeholders import prompt_fields
+from quasir.runs.integrity import command
 from quasir.runs.sampling import Sampled, sample_run
 from quasir.samplers.results import Samples
 
@@ -31,16 +31,16 @@ class Outcome:
     sampled : Sampled
         Samples, the certificate at their beta, and the checks.
     shortfalls : tuple of str
-        What the recipe asked for and did not get; also among the certificate's doubts.
-    wished : tuple of Wished
-        Each wished moment, with the moment that the target has.
+        What the recipe asked for and did not get; also among the certificate's warnings.
+    wanted : tuple of WantedMoment
+        Each wanted moment, with the moment that the target has.
     """
 
     draws: Draws
     curve: Curve
     sampled: Sampled
     shortfalls: tuple[str, ...]
-    wished: tuple[Wished, ...] = ()
+    wanted: tuple[WantedMoment, ...] = ()
 
     @property
     def certificate(self) -> Certificate:
@@ -59,14 +59,8 @@ class Outcome:
 
 
 def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: str | Path) -> Outcome:
-    """Choose beta, and sample from the stored draws; nothing is written.
-
-    Raises
-    ------
-    UnreachableError
-        If not even the closest beta to the wish is known.
-    """
-    certificate, why = choose_beta(curve, recipe.choose.wish)
+    """Choose beta, and sample from the stored draws; nothing is written."""
+    certificate, why = choose_beta(curve, recipe.choose.asked)
     sampled = sample_run(draws, certificate, recipe.samples)
     shortfalls = [] if why is None else [why]
     shortfalls += unfilled(recipe)
@@ -78,19 +72,19 @@ def conclude(recipe: Recipe, draws: Draws, curve: Curve, folder: str | Path) -> 
             "there are enough."
         )
     boolean = [name for name, column in draws.features.items() if column.dtype == bool]
-    wished = wished_of(curve, certificate, recipe.want, boolean)
-    shortfalls += [one.doubt for one in wished if one.doubt is not None]
+    wanted = wanted_moments(curve, certificate, recipe.want, boolean)
+    shortfalls += [one.warning for one in wanted if one.warning is not None]
     return Outcome(
         draws=draws,
         curve=curve,
-        sampled=sampled.with_doubts(*shortfalls),
+        sampled=sampled.with_warnings(*shortfalls),
         shortfalls=tuple(shortfalls),
-        wished=wished,
+        wanted=wanted,
     )
 
 
 def unfilled(recipe: Recipe) -> list[str]:
-    """Return the doubts on prompts that look as if they had fields, in a run without contexts."""
+    """Return the warnings on prompts that look as if they had fields, in a run without contexts."""
     return [
         f"A prompt holds {{{name}}}, and this run has no contexts: the model read it as text. If a "
         "field was meant, begin a run with --contexts."
@@ -98,19 +92,16 @@ def unfilled(recipe: Recipe) -> list[str]:
     ]
 
 
-def choose_beta(curve: Curve, wish: dict[str, float]) -> tuple[Certificate, str | None]:
-    """Return the certificate for a wish and None, or the closest one and why the wish failed.
-
-    Raises
-    ------
-    UnreachableError
-        If not even the closest one is known.
-    """
+def choose_beta(curve: Curve, request: dict[str, float]) -> tuple[Certificate, str | None]:
+    """Return the certificate for a request and None, or the closest one and why."""
     try:
-        return curve.at(**wish), None
+        return curve.at(**request), None
     except UnreachableError as error:
         if error.best is None or not curve.n_possible:
             raise
         beta = error.best.log_beta
-        best = curve.at(log_beta=beta if beta > float("-inf") else float(curve.log_betas[0]))
-        return best, f"The wish could not be met, and this is the closest: {error}"
+        level = beta if beta > float("-inf") else float(curve.log_betas[0])
+        name, wanted = next((k, v) for k, v in request.items() if k != "confidence")
+        choice = Choice(name, wanted, False)
+        best = certificate_at(curve.evaluator, level, request.get("confidence", 0.95), choice)
+        return best, f"The request could not be met, and this is the closest: {error}"

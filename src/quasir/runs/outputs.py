@@ -21,7 +21,7 @@ from quasir.recipes.building import features_of
 from quasir.recipes.describe import asked
 from quasir.report.page import About, page
 from quasir.runs.outcome import Outcome
-from quasir.runs.sampling import Sampled, doubts_of
+from quasir.runs.sampling import Sampled, warnings_of
 from quasir.store import Store
 
 __all__ = ["lines_of", "write_figure", "write_outputs", "write_tradeoff"]
@@ -53,7 +53,7 @@ def write_outputs(folder: Path, recipe: Recipe, store: Store, outcome: Outcome) 
             outcome.draws,
             features=features,
             checks=outcome.checks,
-            wished=outcome.wished,
+            wanted=outcome.wanted,
         ),
     )
 
@@ -94,9 +94,9 @@ def _written(folder: Path, name: str, figure: Any) -> Path:
 
 
 def write_certificate(folder: Path, certificate: Certificate, checks: Sequence[Check]) -> None:
-    """Write `certificate.json`: the estimates, all doubts, and the checks on the samples."""
+    """Write `certificate.json`: the estimates, all warnings, and the checks on the samples."""
     content = certificate.to_dict()
-    content["doubts"] = [*content["doubts"], *doubts_of(checks)]
+    content["warnings"] = [*content["warnings"], *warnings_of(checks)]
     content["checks"] = [check.to_dict() for check in checks]
     write_json(folder / "certificate.json", content)
 

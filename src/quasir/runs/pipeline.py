@@ -14,20 +14,21 @@ from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
-from quasir.recipes.context import check_filled
-from quasir.recipes.contexts import Context
-from quasir.runs.begun import BegunRun
+from quasir.recipes.context_file import Context
+from quasir.recipes.placeholders import check_filled
+from quasir.runs.begun import ActiveRun
 from quasir.runs.contexts.begun import BegunContexts
 from quasir.runs.contexts.given import contexts_of
 from quasir.runs.contexts.on_disk import ContextRun
 from quasir.runs.contexts.pipeline import draw_contexts, finish_contexts
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.folders import must_be_possible
+from quasir.runs.folders import must_be_possible, named_folder
+from quasir.runs.integrity import check_or_forget
 from quasir.runs.on_disk import Run
 from quasir.runs.opening import is_context_run
 from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
-from quasir.runs.repair import check_or_forget
+from quasir.runs.shard_work import kept_draws
 from quasir.store import MANIFEST, Store, locked
 
 __all__ = [
@@ -155,13 +156,7 @@ def begin_contexts(
 
 
 def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
-    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME.
-
-    Raises
-    ------
-    InputError
-        If no folder can be there: a file is in the way, or the name is too long.
-    """
+    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME."""
     folder = _folder(recipe, out)
     must_be_possible(folder)
     return folder
@@ -169,7 +164,7 @@ def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
 
 def _folder(recipe: RecipeSource, out: str | Path | None) -> Path:
     if out is not None:
-        return Path(out)
+        return named_folder(out)
     if isinstance(recipe, Mapping):
         digest = hashlib.sha256(recipes.dump(recipes.from_dict(recipe)).encode()).hexdigest()
         return Path("runs") / f"recipe-{digest[:8]}"
@@ -197,7 +192,7 @@ def begin(
     allow_code: bool = False,
     shards_at: str | None = None,
     reporter: Reporter | None = None,
-) -> BegunRun:
+) -> ActiveRun:
     """Read a recipe, load its models, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
     read, beside = read_recipe(recipe, context, draws=draws, seed=seed)
@@ -206,13 +201,13 @@ def begin(
             f"over: {read.over} says what a mean is over, but this run has no contexts: give them "
             "with --contexts, or leave over out."
         )
-    for doubt in unfilled(read):
-        reporter.say(f"! {doubt}")
+    for warning in unfilled(read):
+        reporter.say(f"! {warning}")
     if read.unfitted and not (folder / MANIFEST).exists():
         names = ", ".join(read.unfitted)
         reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")
     with reporter.stage("fitting") as report:
-        begun = BegunRun.begin(
+        begun = ActiveRun.begin(
             read, beside, folder, allow_code=allow_code, progress=report, shards_at=shards_at
         )
     begun.keep_recipe()
@@ -220,7 +215,7 @@ def begin(
 
 
 def draw_all(
-    begun: BegunRun,
+    begun: ActiveRun,
     repair: bool = False,
     engine: Engine | None = None,
     reporter: Reporter | None = None,
@@ -228,15 +223,15 @@ def draw_all(
     """Make the missing draws; return how many."""
     reporter, store = reporter or Quiet(), begun.store
     check_or_forget(store, repair, reporter)
-    before = len(store)
-    if before and store.missing(begun.recipe.draws):
+    before, wanted = kept_draws(store), begun.recipe.draws
+    if before and store.missing(wanted):
         reporter.say(f"going on from {before:,} draws")
     with reporter.stage("drawing") as report:
         drawn = draw_into(
             store,
             begun.target,
             begun.proposal,
-            begun.recipe.draws,
+            wanted,
             progress=report,
             engine=engine or local_engine(begun, reporter=reporter),
             parts=begun.parts,
@@ -247,7 +242,7 @@ def draw_all(
 
 
 def local_engine(
-    begun: BegunRun | BegunContexts, processes: int | None = None, reporter: Reporter | None = None
+    begun: ActiveRun | BegunContexts, processes: int | None = None, reporter: Reporter | None = None
 ) -> Local:
     """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
     tell = (reporter or Quiet()).say

@@ -1,4 +1,4 @@
-"""A plan: the draws, hours and machines that so many draws need, and what is doubtful about it."""
+"""A plan from a pilot: the draws, hours and machines that a precision or a guarantee needs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from quasir.certificates.certificate import Certificate
+from quasir.certificates.choice import draws_for
+from quasir.certificates.curve import tradeoff
+from quasir.certificates.warnings import MIN_ABOVE, MIN_ACCEPTED, MIN_ESS
 from quasir.draws.draws import Draws
-from quasir.errors import InputError
+from quasir.errors import InputError, QuasirError
 from quasir.estimation.estimate import Z95
+from quasir.estimation.quantities import QUANTITIES
 from quasir.store import Store
 from quasir.store.manifest import shard_name
-
-__all__ = ["MOST_DRAWS", "PARTS", "Plan", "Range", "pilot_draws", "planned"]
 
 PILOT = 1_000_000
 """Draws of the pilot that are used, at most."""
@@ -59,14 +61,14 @@ class Plan:
     Attributes
     ----------
     of : str
-        The estimate whose standard error is wished for.
+        The estimate whose standard error is asked for.
     se : float or None
-        That standard error; None where a promise is planned.
+        That standard error; None where a guarantee is planned.
     share : float or None
-        For a promise: the acceptance rate of the promised beta, as a share of the one that the
-        wish would cost if everything were known.
+        For a guarantee: the acceptance rate of the guaranteed beta, as a share of the one that the
+        request would cost if everything were known.
     pilot : Certificate
-        The pilot's certificate at the beta that the wish asks for.
+        The pilot's certificate at the beta that the request asks for.
     draws : Range
         Draws in all, including the pilot's.
     samples : Range
@@ -79,7 +81,7 @@ class Plan:
         Time on one machine for the draws that are still missing.
     bytes : float
         Size on disk of all draws.
-    doubts : list of str
+    warnings : list of str
     """
 
     of: str
@@ -92,7 +94,7 @@ class Plan:
     workers: int
     seconds: Range | None
     bytes: float
-    doubts: list[str]
+    warnings: list[str]
 
     def machines_for(self, hours: float) -> int | None:
         """Return how many machines finish within the time, by the upper end of the range."""
@@ -115,7 +117,7 @@ class Plan:
             "workers": self.workers,
             "seconds": None if self.seconds is None else self.seconds.to_dict(),
             "bytes": self.bytes,
-            "doubts": self.doubts,
+            "warnings": self.warnings,
         }
 
 
@@ -153,7 +155,7 @@ def planned(
         workers=workers,
         seconds=seconds,
         bytes=wanted.value * size / len(store),
-        doubts=_doubts(
+        warnings=_warnings(
             certificate, store=store, relative=relative, wanted=wanted, per_second=per_second
         ),
     )
@@ -188,7 +190,7 @@ def _speed(store: Store) -> tuple[Range | None, int]:
     return Range.around(total * workers, relative), workers
 
 
-def _doubts(
+def _warnings(
     certificate: Certificate,
     *,
     store: Store,
@@ -196,38 +198,159 @@ def _doubts(
     wanted: Range,
     per_second: Range | None,
 ) -> list[str]:
-    doubts = list(certificate.doubts)
+    warnings = list(certificate.warnings)
     n = certificate.n
     if n < SMALL_PILOT:
-        doubts.append(
+        warnings.append(
             f"The pilot has {n:,} draws: the rare large ratios that decide the error may not "
             "be among them. Draw about 10,000 before planning."
         )
     if certificate.pareto_k > HEAVY:
-        doubts.append(
+        warnings.append(
             f"Pareto k is {certificate.pareto_k:.2f}, above {HEAVY}: the ratios may have no "
             "variance. Then the error falls more slowly than 1/sqrt(N), and this plan is too "
             "small. A proposal closer to the target helps more than more draws."
         )
     if not relative < 0.25:
-        doubts.append(
+        warnings.append(
             f"Parts of the pilot disagree on the variance (relative error {relative:.2g}): the "
             f"number of draws is known to a factor of {math.exp(min(Z95 * relative, 9.0)):.2g}. "
             "A longer pilot narrows it."
         )
     if wanted.value > 1000 * n:
-        doubts.append(
+        warnings.append(
             f"The plan is {wanted.value / n:,.0f} times the pilot, and does not know of events "
             f"rarer than one in {n:,} draws. Plan again after a tenth of the draws."
         )
     if per_second is None:
-        doubts.append(
+        warnings.append(
             f"{store.folder} does not record how long its shards took, so the hours are unknown; "
             "a run that is drawn from a recipe does."
         )
     elif sum(1 for shard in store.shards.values() if shard.seconds) < 3:
-        doubts.append(
+        warnings.append(
             "The speed comes from fewer than three shards, and the first one is slower: a pilot "
             "with more shards measures it better."
         )
-    return doubts
+    return warnings
+
+
+SHARE = 0.75
+"""A guarantee is planned for this share of the acceptance rate that the request truly costs."""
+
+
+def plan_run(
+    store: Store,
+    request: dict[str, float],
+    se: float | None = None,
+    of: str | None = None,
+    share: float = SHARE,
+    pilot: Draws | None = None,
+) -> Plan:
+    """Plan a run from the draws that a store holds: for a precision, or for a guarantee."""
+    if se is None:
+        return _plan_guarantee(store, request, share, pilot)
+    if not 0 < se < math.inf:
+        raise InputError(f"se is {se}, but must be a finite number above 0.")
+    sure = request.get("confidence")
+    request = {key: value for key, value in request.items() if key != "confidence"}
+    name = next(iter(request))
+    of = of or (name if name in QUANTITIES else "tvd")
+    made = len(store) if pilot is None else len(pilot)
+    pilot = pilot_draws(store) if pilot is None else pilot
+    certificate = tradeoff(pilot).at(**request)
+    if sure is not None:
+        certificate = certificate.with_warnings(
+            f"This plan is for a standard error; the confidence {sure:g} is not planned for. Plan "
+            "without se for the guarantee."
+        )
+    now = certificate.estimate(of)
+    if math.isnan(now.se):
+        raise InputError(
+            f"the pilot's {len(pilot):,} draws cannot tell how well {of} is known at that beta: "
+            f"{certificate.warnings[0] if certificate.warnings else 'none lies above it.'}"
+        )
+    if now.se > se * math.sqrt(MOST_DRAWS / len(pilot)):
+        raise InputError(
+            f"se is {se:g}, and is {now.se:.3g} after {len(pilot):,} draws: more than "
+            f"{MOST_DRAWS:.0e} draws would be needed. Ask for a larger one."
+        )
+    relative = _relative_error(pilot, certificate, of)
+    wanted = Range.around(max(len(pilot) * (now.se / se) ** 2, 1.0), relative)
+    wanted, certificate = _at_least(wanted, pilot, certificate)
+    return planned(store, certificate, of, wanted, relative, made=made, se=se)
+
+
+def _plan_guarantee(
+    store: Store, request: dict[str, float], share: float, pilot: Draws | None
+) -> Plan:
+    """Plan the draws until a request is guaranteed at a share of its true acceptance rate."""
+    if "confidence" not in request:
+        raise InputError(
+            "a plan is for a standard error (se, --se 0.005), or for a guarantee (a confidence "
+            "beside tvd or kl, --tvd 0.1 --confidence 0.95): give one of them."
+        )
+    if not 0 < share < 1:
+        raise InputError(f"share is {share:g}, but must lie between 0 and 1.")
+    (name, wanted), confidence = next(iter(request.items())), request["confidence"]
+    made = len(store) if pilot is None else len(pilot)
+    pilot = pilot_draws(store) if pilot is None else pilot
+    curve = tradeoff(pilot)
+    curve.at(**request)  # says so, if it cannot be guaranteed at all
+    estimated = curve.at(**{name: wanted})
+    rate = share * estimated.acceptance_rate.value
+
+    def needed(draws: Draws) -> float:
+        evaluator = tradeoff(draws).evaluator
+        return draws_for(evaluator, name, wanted, confidence, rate)
+
+    draws = needed(pilot)
+    if not draws < MOST_DRAWS:
+        raise InputError(
+            f"no number of draws guarantees {name} = {wanted:g} at {share:g} of the acceptance "
+            f"rate {estimated.acceptance_rate.value:.3g}: ask for a smaller share."
+        )
+    parts = [needed(pilot.take(rows)) for rows in np.array_split(np.arange(len(pilot)), PARTS)]
+    relative = float(np.std(parts, ddof=1) / np.mean(parts) / math.sqrt(PARTS))
+    relative = relative if math.isfinite(relative) else math.inf
+    wanted_draws = Range.around(draws, relative)
+    return planned(store, estimated, name, wanted_draws, relative, made=made, share=share)
+
+
+def _at_least(wanted: Range, pilot: Draws, certificate: Certificate) -> tuple[Range, Certificate]:
+    """Return no fewer draws than an estimate needs, and the certificate that says so.
+
+    1/sqrt(N) is a law of many draws: without some above beta, and some that are accepted, an error
+    does not follow it. (A guarantee holds at any number of draws, so its plan needs none of this.)
+    """
+    above = int((pilot.log_ratio > certificate.log_beta).sum())
+    accepted = len(pilot) * float(certificate.acceptance_rate.value)
+    seen = ((MIN_ABOVE, above), (MIN_ACCEPTED, accepted), (MIN_ESS, certificate.ess))
+    # Where no draw lies above beta, more of them need not show any.
+    least = len(pilot) * max(need / found for need, found in seen if found)
+    if wanted.value >= least:
+        return wanted, certificate
+    said = (
+        f"By the formula {wanted.value:,.0f} draws would do, too few to estimate anything: at "
+        f"least {MIN_ABOVE} should lie above beta and {MIN_ACCEPTED} be accepted, with an ESS "
+        f"of {MIN_ESS}, so the plan is for {math.ceil(least):,}."
+    )
+    raised = Range(least, max(wanted.low, least), max(wanted.high, least))
+    return raised, certificate.with_warnings(said)
+
+
+def _relative_error(pilot: Draws, certificate: Certificate, of: str) -> float:
+    """Return the relative standard error of the variance per draw, from the pilot's parts."""
+    if len(pilot) < 2 * PARTS:
+        return math.inf
+    variances = []
+    for rows in np.array_split(np.arange(len(pilot)), PARTS):
+        try:
+            (part,) = tradeoff(pilot.take(rows), log_betas=[certificate.log_beta])
+        except QuasirError:
+            return math.inf
+        variance = part.estimate(of).se ** 2 * len(rows)
+        # A part with no draw above beta sees no variance there.
+        variances.append(0.0 if math.isnan(variance) else variance)
+    mean = float(np.mean(variances))
+    return float(np.std(variances, ddof=1) / math.sqrt(PARTS) / mean) if mean else math.inf

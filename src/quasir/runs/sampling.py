@@ -1,6 +1,8 @@
 """Samples from stored draws, with more draws where needed; and a check of the certificate.
 
-The stored draws that beta accepts are i.i.d. from p_beta, so the first n of them are n samples.
+For a beta that was fixed before the draws, those that it accepts are i.i.d. from p_beta, so the
+first n of them are n samples. If these draws chose beta, this is not exactly so, and the
+certificate says it (`Choice.note`).
 Their moments should be those that the certificate predicts (the paper's own check).
 """
 
@@ -15,22 +17,23 @@ from numpy.typing import NDArray
 
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import MAX_Z, Check
-from quasir.certificates.tradeoff import tradeoff
-from quasir.draws.acceptance import log_acceptance, log_p_beta
+from quasir.certificates.choice import certified_again
+from quasir.certificates.curve import tradeoff
+from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.loop import budget_exceeded
+from quasir.samplers.base import budget_exceeded
 from quasir.samplers.results import Samples
 
 __all__ = [
-    "Chances",
+    "AcceptanceSums",
     "Sampled",
     "checked",
     "compared",
-    "doubts_of",
     "draws_wanted",
     "sample_run",
     "samples_of",
+    "warnings_of",
 ]
 
 
@@ -46,9 +49,29 @@ class Sampled:
     index: NDArray[np.intp]
     checks: tuple[Check, ...]
 
-    def with_doubts(self, *doubts: str) -> Sampled:
-        """Return a copy with these doubts added to the certificate."""
-        return replace(self, certificate=self.certificate.with_doubts(*doubts))
+    def with_warnings(self, *warnings: str) -> Sampled:
+        """Return a copy with these warnings added to the certificate."""
+        return replace(self, certificate=self.certificate.with_warnings(*warnings))
+
+    def __str__(self) -> str:
+        samples = self.samples
+        lines = [
+            f"{len(samples):,} samples from the first {samples.proposals:,} draws"
+            + (":" if self.checks else "")
+        ]
+        if self.checks:
+            lines.append(f"  {'moment of':<20} {'on the samples':>20} {'predicted':>20} {'z':>6}")
+        for check in self.checks:
+            z = f"{check.z:.1f}" if math.isfinite(check.z) else "-"
+            seen = _with_error(check.observed, check.observed_se)
+            predicted = _with_error(check.predicted, check.predicted_se)
+            lines.append(f"  {check.name[:20]:<20} {seen:>20} {predicted:>20} {z:>6}")
+        lines += [f"  ! {warning}" for warning in warnings_of(self.checks)]
+        return "\n".join(lines)
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.4g} ± {error:.2g}" if math.isfinite(error) else f"{value:.4g}"
 
 
 def sample_run(
@@ -84,7 +107,7 @@ def sample_run(
             samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
             raise budget_exceeded(samples, n, len(draws), what="draws")
         draws = more(draws_wanted(n, len(accepted), len(draws), max_proposals))
-        certificate = tradeoff(draws).at(log_beta=certificate.log_beta)
+        certificate = certified_again(tradeoff(draws).evaluator, certificate)
         accepted = draws.accepted(log_beta=certificate.log_beta)
     accepted = accepted[:n]
     samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
@@ -103,33 +126,28 @@ def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> 
 def samples_of(
     kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
 ) -> Samples:
-    """Return accepted draws as samples; `index` holds their indices in the run.
-
-    Raises
-    ------
-    InputError
-        If there are any, and they were kept without their items.
-    """
+    """Return accepted draws as samples; `index` holds their indices in the run."""
     if kept.items is None and len(index):
         raise InputError(
             f"the {proposals:,} draws were kept without their items, so there is nothing to sample "
             "from: keep the items too, or look at the trade-off only."
         )
-    log_z_beta = certificate.log_z_beta.value
+    log_unnormalised = log_p_beta(kept.log_p, kept.log_q, certificate.log_beta)
+    log_z_beta = log_normaliser(float(certificate.log_z_beta.value), log_unnormalised, kept.items)
     return Samples(
         items=[] if kept.items is None else kept.items,
         log_p=kept.log_p,
         log_q=kept.log_q,
         proposals=int(index[-1]) + 1 if len(index) else proposals,
         features=kept.features,
-        log_p_beta=log_p_beta(kept.log_p, kept.log_q, certificate.log_beta) - log_z_beta,
+        log_p_beta=log_unnormalised - log_z_beta,
         log_beta=certificate.log_beta,
         log_z_beta=log_z_beta,
     )
 
 
 @dataclass(frozen=True)
-class Chances:
+class AcceptanceSums:
     """Sums over n draws of their chance r = min(1, P/(beta q)) to be accepted.
 
     Attributes
@@ -148,7 +166,7 @@ class Chances:
     squared: dict[str, float]
 
     @classmethod
-    def of(cls, draws: Draws, certificate: Certificate) -> Chances:
+    def of(cls, draws: Draws, certificate: Certificate) -> AcceptanceSums:
         """Return the sums over some draws."""
         log_r = log_acceptance(draws.log_ratio, certificate.log_beta)
         possible = log_r > -np.inf
@@ -160,8 +178,8 @@ class Chances:
             squared[name] = float((r**2 * d**2).sum())
         return cls(len(draws), float(r.sum()), by_chance, squared)
 
-    def __add__(self, other: Chances) -> Chances:
-        return Chances(
+    def __add__(self, other: AcceptanceSums) -> AcceptanceSums:
+        return AcceptanceSums(
             self.n + other.n,
             self.r + other.r,
             {name: part + other.by_chance[name] for name, part in self.by_chance.items()},
@@ -171,10 +189,12 @@ class Chances:
 
 def checked(samples: Samples, certificate: Certificate, draws: Draws) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's; both come from these draws."""
-    return compared(samples, certificate, Chances.of(draws, certificate))
+    return compared(samples, certificate, AcceptanceSums.of(draws, certificate))
 
 
-def compared(samples: Samples, certificate: Certificate, chances: Chances) -> tuple[Check, ...]:
+def compared(
+    samples: Samples, certificate: Certificate, chances: AcceptanceSums
+) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's.
 
     Notes
@@ -215,13 +235,13 @@ def compared(samples: Samples, certificate: Certificate, chances: Chances) -> tu
     return tuple(checks)
 
 
-def doubts_of(checks: Sequence[Check]) -> list[str]:
-    """Return the doubts that the checks raise, in words."""
+def warnings_of(checks: Sequence[Check]) -> list[str]:
+    """Return the warnings that the checks raise, in words."""
     return [
         f"The mean of {check.name} is {check.observed:.4g} on the samples, but "
         f"{check.predicted:.4g} was predicted: {abs(check.z):.1f} standard errors apart, where "
         f"chance allows {MAX_Z:g}. "
-        "The certificate or the samples are wrong: draw more, and read the other doubts."
+        "The certificate or the samples are wrong: draw more, and read the other warnings."
         for check in checks
-        if check.doubtful
+        if check.suspicious
     ]

@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.tradeoff import tradeoff
+from quasir.certificates.choice import certified_again
+from quasir.certificates.curve import tradeoff
 from quasir.core.items import concatenate
 from quasir.draws.draws import Draws
 from quasir.runs.sampling import (
-    Chances,
+    AcceptanceSums,
     Sampled,
     compared,
     draws_wanted,
     samples_of,
 )
-from quasir.samplers.loop import budget_exceeded
+from quasir.samplers.base import budget_exceeded
 from quasir.store import Store
 
 __all__ = ["sample_stored"]
@@ -34,7 +35,7 @@ class Found:
 
     draws: Draws
     index: NDArray[np.intp]
-    chances: Chances
+    chances: AcceptanceSums
 
 
 def sample_stored(
@@ -73,7 +74,7 @@ def sample_stored(
             samples = samples_of(_with_items(store, found), found.index, len(store), certificate)
             raise budget_exceeded(samples, n, len(store), what="draws")
         store = more(draws_wanted(n, len(found.index), len(store), max_proposals))
-        certificate = tradeoff(store, stream=True).at(log_beta=certificate.log_beta)
+        certificate = certified_again(tradeoff(store, stream=True).evaluator, certificate)
         found = _scan(store, certificate, n)
     kept = _with_items(store, found)
     samples = samples_of(kept, found.index, len(store), certificate)
@@ -85,7 +86,7 @@ def _scan(store: Store, certificate: Certificate, n: int) -> Found:
     parts, indices, chances, left = [], [], None, n
     for number in store.numbers():
         draws = Draws.of_shard(store, number, items=False)
-        own = Chances.of(draws, certificate)
+        own = AcceptanceSums.of(draws, certificate)
         chances = own if chances is None else chances + own
         rows = draws.accepted(log_beta=certificate.log_beta)[:left]
         parts.append(draws.take(rows))

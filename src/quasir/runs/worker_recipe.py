@@ -41,13 +41,7 @@ class RecipeParts:
         return cls(recipes.dump(recipe), files, tuple(models))
 
     def __call__(self) -> tuple[Target, Proposal]:
-        """Load the models.
-
-        Raises
-        ------
-        StoreError
-            If this machine has other models than the run.
-        """
+        """Load the models."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for file, content in self.files:

@@ -4,7 +4,7 @@ from quasir.samplers.empirical_supremum import EmpiricalSupremum
 from quasir.samplers.gibbs_with_gradients import Differentiable, GibbsWithGradients
 from quasir.samplers.imh import IMH
 from quasir.samplers.incremental_qrs import IncrementalQRS
-from quasir.samplers.qrs import QRS
+from quasir.samplers.qrs import QRS, RS
 from quasir.samplers.rejection_chain import RejectionChain
 from quasir.samplers.rejection_control import RejectionControl
 from quasir.samplers.results import (
@@ -15,7 +15,6 @@ from quasir.samplers.results import (
     SampleSet,
     WeightedSamples,
 )
-from quasir.samplers.rs import RS
 from quasir.samplers.rwmh import RWMH, Editor
 from quasir.samplers.sir import SIR
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.arguments import check_bool, check_count
-from quasir.core.optional import offered
-from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import check_pair, name_of, score, show
-from quasir.core.types import Array, Items, Proposal, Seed
+from quasir.core.formatting import short_repr
+from quasir.core.scores import name_of, score
+from quasir.core.types import Array, Items, Proposal, optional_attribute
 from quasir.errors import InputError, ScoreError
-from quasir.samplers.describe import describe
-from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
-from quasir.samplers.loop import check_sizes
-from quasir.samplers.results import ChainSamples
-from quasir.samplers.schedule import Schedule
+from quasir.samplers.local_chains import LocalSampler, Move, States, choose_column
 from quasir.targets.lattice import UniformStates
-
-__all__ = ["Differentiable", "GibbsWithGradients", "log_moves", "log_values"]
-
-AT_ONCE = 256
-"""Chains stepped at once by default."""
 
 
 @runtime_checkable
@@ -53,7 +43,7 @@ class Differentiable(Protocol):
         ...
 
 
-class GibbsWithGradients:
+class GibbsWithGradients(LocalSampler):
     """Chains that change one site at a time, guided by the gradient of log P.
 
     Parameters
@@ -88,6 +78,9 @@ class GibbsWithGradients:
     ((100, 9), True)
     """
 
+    target: Differentiable
+    uniforms: ClassVar[int] = 3
+
     def __init__(
         self,
         target: Differentiable,
@@ -113,80 +106,37 @@ class GibbsWithGradients:
             raise InputError(
                 f"a site has {target.categories} value, but needs at least 2 to change."
             )
-        self.target, self.site_first = target, site_first
         if proposal is None:
             proposal = UniformStates(target.size, target.categories)
-        check_pair(target, proposal)
-        self.proposal = proposal
-        self.schedule = Schedule(burn_in, thin, reset)
-        self.chains = check_count("chains", chains)
-
-    def __repr__(self) -> str:
-        return describe(self, **self.schedule.options, chains=self.chains)
-
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-    ) -> ChainSamples:
-        """Return n samples; the parameters are those of `RWMH.sample`."""
-        n = check_sizes(n, max_proposals, batch_size)
-        local = LocalChains(
-            target=self.target,
-            proposal=self.proposal,
-            kernel=self.step,
-            uniforms=3,
-            starts=self.starts,
-            schedule=self.schedule,
-            chains=self.chains,
-        )
-        report = progress_of(progress, "found")
-        return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)
+        super().__init__(target, proposal, burn_in, thin, reset, chains)
+        self.site_first = site_first
 
     def starts(self, items: Items) -> tuple[list[Any], Array]:
         """Return items as states, and their log P."""
-        encode = offered(self.target, "encode")
+        encode = optional_attribute(self.target, "encode")
         states = list(encode(items) if encode else self._rows(items))
-        return states, score(self.target, self._decode(states))
+        return states, score(self.target, self.decode(states))
 
-    def step(
-        self, states: States, log_p: Array, uniforms: Array
-    ) -> tuple[NDArray[np.int64], Array, NDArray[np.bool_]]:
-        """Make one step of each chain; its 3 uniforms: site, value, acceptance."""
+    def propose(self, states: States, uniforms: Array) -> Move:
+        """Change one site of each state; its uniforms choose the site and the value."""
         x = np.asarray(states)
-        move = self._step_site_first if self.site_first else self._step_joint
-        y, forward, backward = move(x, uniforms)
-        log_p_new = np.full(len(x), -np.inf)
-        asked = np.flatnonzero((backward > -np.inf) & (x != y).any(axis=1))
-        if len(asked):
-            log_p_new[asked] = score(self.target, self._decode(y[asked]))
-        moved = np.log1p(-uniforms[:, 2]) <= log_metropolis(log_p, log_p_new, forward, backward)
-        return np.where(moved[:, None], y, x), np.where(moved, log_p_new, log_p), moved
-
-    def _step_joint(self, x: NDArray[np.int64], u: Array) -> tuple[Any, Array, Array]:
-        rows, k = np.arange(len(x)), self.target.categories
-        moves = log_moves(x, self.gradient(x))
-        chosen = choose_column(np.exp(moves).reshape(len(x), -1), u[:, 0])
-        sites, values = chosen // k, chosen % k
-        y = x.copy()
+        y, rows = x.copy(), np.arange(len(x))
+        if self.site_first:
+            # The probability of the site is the same in both directions, and cancels.
+            sites = (uniforms[:, 0] * self.target.size).astype(np.int64)
+            own = x[rows, sites]
+            moves = log_values(own, self.gradient_at(x, sites))
+            values = choose_column(np.exp(moves), uniforms[:, 1])
+            y[rows, sites] = values
+            back = log_values(values, self.gradient_at(y, sites))
+            return y, values != own, moves[rows, values], back[rows, own]
+        joint = log_moves(x, self.gradient(x))
+        chosen = choose_column(np.exp(joint).reshape(len(x), -1), uniforms[:, 0])
+        sites, values = np.divmod(chosen, self.target.categories)
+        own = x[rows, sites]
         y[rows, sites] = values
         back = log_moves(y, self.gradient(y))
-        return y, moves[rows, sites, values], back[rows, sites, x[rows, sites]]
-
-    def _step_site_first(self, x: NDArray[np.int64], u: Array) -> tuple[Any, Array, Array]:
-        rows = np.arange(len(x))
-        sites = (u[:, 0] * self.target.size).astype(np.int64)
-        own = x[rows, sites]
-        moves = log_values(own, self.gradient_at(x, sites))
-        values = choose_column(np.exp(moves), u[:, 1])
-        y = x.copy()
-        y[rows, sites] = values
-        back = log_values(values, self.gradient_at(y, sites))
-        # The probability of the site is the same in both directions, and cancels.
-        return y, moves[rows, values], back[rows, own]
+        return y, values != own, joint[rows, sites, values], back[rows, sites, own]
 
     def gradient(self, states: NDArray[np.int64]) -> Array:
         """Return the gradient of log P in the one-hot rows: (states, sites, categories)."""
@@ -197,7 +147,7 @@ class GibbsWithGradients:
 
     def gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
         """Return the gradient in the one-hot row of one site of each state."""
-        grad_at = offered(self.target, "grad_at")
+        grad_at = optional_attribute(self.target, "grad_at")
         if grad_at is None:
             whole: Array = self.gradient(states)[np.arange(len(states)), sites]
             return whole
@@ -225,26 +175,22 @@ class GibbsWithGradients:
             rows = np.empty(0)
         if rows.dtype.kind not in "biu" or rows.shape != (len(items), self.target.size):
             raise InputError(
-                f"{name_of(self.proposal)} gives items such as {show(items[0])}, but chains start "
-                f"at states: rows of {self.target.size} whole numbers."
+                f"{name_of(self.proposal)} gives items such as {short_repr(items[0])}, but chains "
+                f"start at states: rows of {self.target.size} whole numbers."
             )
         return rows.astype(np.int64)
 
-    def _decode(self, states: Sequence[Any]) -> Items:
+    def decode(self, states: Sequence[Any]) -> Items:
+        """Return states as items: rows, or what the target makes of them."""
         rows = np.asarray(states, dtype=np.int64).reshape(-1, self.target.size)
-        decode = offered(self.target, "decode")
+        decode = optional_attribute(self.target, "decode")
         return decode(rows) if decode else rows
 
 
 def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
     """Return the log probability of proposing each value of one site; -inf for its present value.
 
-    Parameters
-    ----------
-    own : array (states,)
-        The present value of the site.
-    gradient : array (states, categories)
-        The gradient at the site.
+    `own` is the present value of the site in each state, `gradient` that at the site.
     """
     rows = np.arange(len(own))
     half = (gradient - gradient[rows, own, None]) / 2
@@ -257,12 +203,6 @@ def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
 
     The shape is (states, sites, categories); -inf for the present value of a site. For 0/1 states
     this is softmax(-(2x - 1) grad f(x)/2), as in Algorithm 1 of Grathwohl et al.
-
-    Examples
-    --------
-    >>> log_moves(np.array([[0, 1]]), np.zeros((1, 2, 2))).round(4)
-    array([[[   -inf, -0.6931],
-            [-0.6931,    -inf]]])
     """
     own = states[..., None]
     half = (gradient - np.take_along_axis(gradient, own, axis=2)) / 2

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from quasir.core.arguments import MOST, check_optional_count, number
-from quasir.core.progress import Progress
-from quasir.core.scores import check_pair, show
-from quasir.core.types import Proposal, Seed, Target
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.arguments import number
+from quasir.core.formatting import short_repr
+from quasir.core.streams import BLOCK
+from quasir.core.types import Array, Proposal, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.describe import describe
-from quasir.samplers.independent_chain import IndependentChain
-from quasir.samplers.loop import check_sizes, collect, collect_stored
+from quasir.samplers.base import CollectingSampler, Collector, sample_columns
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule, stuck
 
 __all__ = ["IMH"]
 
 
-class IMH:
-    """A Markov chain that proposes from q in every state, with p as stationary law.
+class IMH(CollectingSampler[ChainSamples]):
+    """A Markov chain that proposes from q in every state; its stationary distribution is p.
 
     From x it moves to x' ~ q with probability min(1, w(x')/w(x)), where w = P/q. It decides with
     the uniform of the draw, so live proposals and stored draws give the same chain.
@@ -47,7 +51,7 @@ class IMH:
     as half the L1 distance. The factor 2 belongs to the L1 distance: each step has
     K(x, .) >= p/M whatever x is, so that TVD(p, pi^(n)) <= (1 - 1/M)^n from any start
     (Mengersen and Tweedie 1996), and the printed bound is twice as large as needed. The start,
-    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_bound` is (1 - 1/M)^k, where k is the
+    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_at_most` is (1 - 1/M)^k, where k is the
     number of proposals up to the first sample.
 
     Examples
@@ -60,6 +64,9 @@ class IMH:
     (1000, 10101, 'unknown')
     """
 
+    _candidates_at: float | None = None
+    """The log beta at which draws are candidates; None takes all draws."""
+
     def __init__(
         self,
         target: Target,
@@ -69,88 +76,163 @@ class IMH:
         reset: int | None = None,
         bound: float | None = None,
     ) -> None:
-        check_pair(target, proposal)
-        self.target, self.proposal = target, proposal
+        super().__init__(target, proposal)
         self.schedule = Schedule(burn_in, thin, reset)
         self.bound = None if bound is None else number("bound", bound)
         if self.bound is not None and not self.bound >= 1:
             raise InputError(
-                f"bound is {show(bound)}, but must be at least 1: p(x) <= M q(x) for all x, both "
-                "normalised, holds for no smaller M."
+                f"bound is {short_repr(bound)}, but must be at least 1: p(x) <= M q(x) for all x, "
+                "both normalised, holds for no smaller M."
             )
-        self._log_beta: float | None = None
 
-    def __repr__(self) -> str:
-        return describe(self, **self.schedule.options, bound=self.bound)
+    def _options(self) -> dict[str, Any]:
+        return self.schedule.options | {"bound": self.bound}
 
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-    ) -> ChainSamples:
-        """Return n samples: the same as `replay` gives on draws of the same seed.
+    def collector(self, n: int | None) -> Collector[ChainSamples]:
+        """Return a chain that has not started."""
+        return IndependentChain(self.schedule, n, self._candidates_at, self.bound)
 
-        The parameters are those of `QRS.sample`.
 
-        Raises
-        ------
-        BudgetExceeded
-            If `max_proposals` were made; its ``samples`` holds those found.
-        """
-        n = check_sizes(n, max_proposals, batch_size)
-        return collect(
-            IndependentChain(self.schedule, n, self._log_beta, self._chain),
-            self.target,
-            self.proposal,
-            n,
-            seed,
-            max_proposals=max_proposals,
-            batch_size=batch_size,
-            progress=progress,
-        )
+class IndependentChain(Collector[ChainSamples]):
+    """A chain, or one chain after another, over pieces of draws.
 
-    def replay(self, draws: Draws, n: int | None = None) -> ChainSamples:
-        """Run on stored draws, and return the first n samples, or all of them.
+    With a beta the candidates are the draws that QRS accepts, each of weight max(w, beta).
+    """
 
-        Raises
-        ------
-        BudgetExceeded
-            If the draws give fewer than n; its ``samples`` holds those found.
-        """
-        n = check_optional_count("n", n, most=MOST)
-        chain = IndependentChain(self.schedule, n, self._log_beta, self._chain)
-        return collect_stored(chain, draws, n)
+    verb = "found"
 
-    def _chain(self, chain: IndependentChain) -> ChainSamples:
-        found = chain.found
-        tvd_bound = 1.0 if self.bound is None else (1 - 1 / self.bound) ** self.schedule.first
-        alone = self.schedule.reset is not None
-        return ChainSamples(
-            items=found.items,
-            log_p=found.log_p,
-            log_q=found.log_q,
-            proposals=chain.proposals,
-            distance=self._distance(tvd_bound),
-            features=found.features,
-            doubts=() if alone else stuck(chain.longest_stay, chain.steps),
-            steps=chain.steps,
-            moves=chain.moves,
-            independent=alone,
-            tvd_bound=tvd_bound,
-        )
+    def __init__(
+        self, schedule: Schedule, n: int | None, log_beta: float | None, bound: float | None = None
+    ) -> None:
+        super().__init__(n)
+        self.schedule, self.log_beta, self.bound = schedule, log_beta, bound
+        self.steps = self.moves = self.longest_stay = 0
+        self._candidates = self._done = self._stay = 0
+        self._here: Draws | None = None
+        self._log_w = -math.inf
 
-    def _distance(self, tvd_bound: float) -> str:
-        k = self.schedule.first
-        if self.bound is None:
-            return (
-                f"unknown: the law of a chain's state number {k:,} tends to p as the chain grows, "
-                "but can be neither scored nor compared with p (appendix F). QRS estimates "
-                "its distance; bound=M bounds that of the chain if p <= M q is known."
-            )
-        return (
-            f"TVD <= {tvd_bound:.3g}: (1 - 1/M)^{k} with M = {self.bound:g}, for each single "
+    @property
+    def in_sight(self) -> int:
+        """All samples, once the chain has started; none before."""
+        return 0 if self._here is None else self.n or 1
+
+    def next_stop(self) -> int | None:
+        assert self.n is not None
+        if self.count >= self.n:
+            return None
+        missing = self.schedule.states_for(self.n) - self._done
+        if self.schedule.reset is not None:
+            missing -= self.schedule.reset * self.count
+        filtered = self.log_beta is not None and self.seen > 0
+        rate = max(self._candidates, 1) / self.seen if filtered else 1.0
+        return self.seen + BLOCK * max(1, math.ceil(missing / rate / BLOCK))
+
+    def add(self, piece: Draws) -> None:
+        log_w, log_alpha = piece.log_ratio, piece.log_alpha
+        places = np.arange(len(piece))
+        if self.log_beta is not None:
+            places = piece.accepted(log_beta=self.log_beta)
+            log_w, log_alpha = np.maximum(log_w[places], self.log_beta), log_alpha[places]
+        starts, samples, done = self.schedule.cut(log_w > -np.inf, self._done)
+        if self.n is not None:
+            samples = samples[: self.n - self.count]
+        log_alpha = log_alpha.copy()
+        log_alpha[starts] = np.inf
+        states = chain_states(log_w, log_alpha, self._log_w)
+        full = self.n is not None and self.count + len(samples) == self.n
+        self._count_steps(states, starts, int(samples[-1]) + 1 if full else len(states))
+        self.proposals = self.seen + (int(places[samples[-1]]) + 1 if full else len(piece))
+        self.seen += len(piece)
+        self._candidates += len(places)
+        # Samples before the first move of this piece repeat the state before it.
+        own = states[samples]
+        before = int((own < 0).sum())
+        if before:
+            assert self._here is not None
+            self._kept.append(self._here.take(np.zeros(before, np.intp)))
+        if before < len(own) or not self._kept:
+            self._kept.append(piece.take(places[own[before:]]))
+        self.count += len(samples)
+        self._done = done
+        if len(states) and states[-1] >= 0:
+            self._here = piece.take(places[states[-1:]])
+            self._log_w = float(log_w[states[-1]])
+
+    def _count_steps(self, states: NDArray[np.intp], starts: NDArray[np.intp], stop: int) -> None:
+        """Count steps and moves up to `stop`; candidates before a start are not steps."""
+        starts = starts[starts < stop]
+        length = stop + self._done if self.schedule.reset is None else self.schedule.reset
+        inside = min(length - self._done, stop) if self._done else 0
+        inside += int(np.minimum(length, stop - starts).sum())
+        moved = np.flatnonzero(states[:stop] == np.arange(stop))
+        self.steps += inside - len(starts)
+        self.moves += len(moved) - len(starts)
+        if self.schedule.reset is None and inside:
+            since = -self._stay if self._done else int(starts[0])
+            edges = np.concatenate([[since], moved, [stop]])
+            self.longest_stay = max(self.longest_stay, int(np.diff(edges).max()) - 1)
+            self._stay = stop - int(edges[-2])
+
+    def result(self) -> ChainSamples:
+        k, alone = self.schedule.first, self.schedule.reset is not None
+        at_most = 1.0 if self.bound is None else (1 - 1 / self.bound) ** k
+        distance = (
+            f"unknown: the distribution of a chain's state number {k:,} tends to p as the chain "
+            "grows, but can be neither scored nor compared with p (appendix F). QRS estimates "
+            "its distance; bound=M bounds that of the chain if p <= M q is known."
+            if self.bound is None
+            else f"TVD <= {at_most:.3g}: (1 - 1/M)^{k} with M = {self.bound:g}, for each single "
             "sample; the distance itself is unknown and often far smaller."
         )
+        return ChainSamples(
+            **sample_columns(self.kept, self.proposals),
+            distance=distance,
+            warnings=() if alone else stuck(self.longest_stay, self.steps),
+            steps=self.steps,
+            moves=self.moves,
+            independent=alone,
+            tvd_at_most=at_most,
+        )
+
+
+def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) -> NDArray[np.intp]:
+    """Return the state after each candidate: its index, or -1 for the state before the first.
+
+    `log_w` is log P/q of each candidate, `log_alpha` is log_w - log u, or +inf to force a move, and
+    `log_w_here` is log P/q of the state before the first candidate, or -inf if there is none.
+
+    The chain moves to candidate j if alpha_j > w, the weight of its state, since then u < w_j/w.
+    Let a second chain start with weight 0. Its weight is never larger, so it moves whenever the
+    first moves, and from the first such move on the two are equal. So the candidates are cut into
+    sqrt(n) rows, and all rows run at once from weight 0. Then, row by row, the state before a row
+    is kept up to the first candidate that it moves to; from there on the computed states hold.
+    Each step is a few vector operations on sqrt(n) numbers, for any acceptance rate.
+    """
+    n = len(log_w)
+    if n == 0:
+        return np.empty(0, dtype=np.intp)
+    length = math.isqrt(n - 1) + 1
+    rows = -(-n // length)
+    weight, alpha = np.full((2, rows * length), -np.inf)
+    weight[:n], alpha[:n] = log_w, log_alpha
+    weight, alpha = weight.reshape(rows, length), alpha.reshape(rows, length)
+    states = np.empty((length, rows), dtype=np.intp)
+    weight_here, here = np.full(rows, -np.inf), np.full(rows, -1)
+    first = np.arange(rows) * length
+    columns = np.ascontiguousarray(weight.T), np.ascontiguousarray(alpha.T)
+    for j, (weight_j, alpha_j) in enumerate(zip(*columns, strict=True)):
+        moves = alpha_j > weight_here
+        np.copyto(weight_here, weight_j, where=moves)
+        np.copyto(here, first + j, where=moves)
+        states[j] = here
+    states = np.ascontiguousarray(states.T)
+    state = -1
+    for row in range(rows):
+        ahead = alpha[row] > log_w_here
+        stop = int(ahead.argmax())
+        stop = stop if ahead[stop] else length
+        states[row, :stop] = state
+        if stop < length:
+            state = int(states[row, -1])
+            log_w_here = float(log_w[state])
+    return states.ravel()[:n]

@@ -1,42 +1,49 @@
-"""Many chains of local moves at once, each with its own random numbers (appendix G)."""
+"""Chains of local moves, many at once, each with its own random numbers (appendix G)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.arguments import check_count
 from quasir.core.items import take
-from quasir.core.progress import Report
+from quasir.core.progress import Progress, Report, progress_of
+from quasir.core.scores import score
 from quasir.core.streams import BLOCK, DrawStreams, Purpose, root_seed, stream
 from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.loop import budget_exceeded, warn_if_hopeless
+from quasir.samplers.base import (
+    Sampler,
+    budget_exceeded,
+    check_draws,
+    check_sizes,
+    warn_if_hopeless,
+)
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
 
-__all__ = ["LocalChains", "States", "choose_column", "log_metropolis"]
-
+CHAINS_AT_ONCE = 256
+"""Chains stepped at once by default."""
 STEPS_AT_ONCE = 64
 """Steps for which a chain draws its random numbers together; it does not change the chain."""
 
 UNKNOWN = (
-    "unknown: the law of a chain of local moves tends to p as the chain grows, but can be neither "
-    "scored nor compared with p (appendix G). QRS estimates its distance."
+    "unknown: the distribution of a chain of local moves tends to p as the chain grows, but can be "
+    "neither scored nor compared with p (appendix G). QRS estimates its distance."
 )
 
 States: TypeAlias = Any
 """A list or array of states, one for each chain."""
-Kernel: TypeAlias = Callable[[States, Array, Array], tuple[States, Array, NDArray[np.bool_]]]
-"""Takes states, their log P and a row of uniforms each; returns states, log P, which moved."""
-Starts: TypeAlias = Callable[[Items], tuple[States, Array]]
-"""Takes items of the proposal; returns states and log P, -inf where no chain can start."""
+Move: TypeAlias = tuple[States, NDArray[np.bool_], Array, Array]
+"""New states, which of them differ, and the log probabilities of the moves and their reverses."""
 
 
 def log_metropolis(
@@ -51,167 +58,197 @@ def log_metropolis(
 
 
 def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
-    """Return, for each row of probabilities, the column that its uniform in [0, 1) selects.
-
-    Examples
-    --------
-    >>> choose_column(np.array([[0.0, 0.5, 0.0, 0.5], [0.2, 0.3, 0.5, 0.0]]), np.array([0.0, 0.9]))
-    array([1, 2])
-    """
+    """Return, for each row of probabilities, the column that its uniform in [0, 1) selects."""
     below = np.cumsum(probs, axis=1)
     chosen: NDArray[np.int64] = (below <= (uniforms * below[:, -1])[:, None]).sum(axis=1)
     return chosen
 
 
-@dataclass(kw_only=True)
-class LocalChains:
-    """Runs chains that start at draws of the global proposal.
+class LocalSampler(Sampler, ABC):
+    """Chains that start at draws of the proposal with P(x) > 0, and then make moves of their own.
 
-    Attributes
-    ----------
-    target, proposal : Target, Proposal
-    kernel : callable
-        One step; see `Kernel`.
-    uniforms : int
-        How many random numbers one step of one chain takes.
-    starts : callable
-        See `Starts`.
-    schedule : Schedule
-    chains : int
-        Chains that run side by side and give the samples in turn; with a reset, each sample
-        has its own.
-    stored : Draws, optional
-        Stored draws of the proposal to start at, instead of new ones.
-
-    Notes
-    -----
-    Chain c starts at the c-th draw of the proposal with P(x) > 0, and has its own generator, made
-    from the seed and c. So the result does not depend on how many chains run at once.
+    Chain c starts at the c-th such draw, and has its own generator, made from the seed and c. So
+    the result does not depend on how many chains run at once.
     """
 
-    target: Target
-    proposal: Proposal
-    kernel: Kernel
-    uniforms: int
-    starts: Starts
-    schedule: Schedule
-    chains: int
-    stored: Draws | None = None
-    proposals: int = field(default=0, init=False)
-    steps: int = field(default=0, init=False)
-    moves: int = field(default=0, init=False)
-    doubts: tuple[str, ...] = field(default=(), init=False)
+    uniforms: ClassVar[int]
+    """How many random numbers one step of one chain takes."""
 
-    def run(
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        burn_in: int,
+        thin: int,
+        reset: int | None,
+        chains: int,
+    ) -> None:
+        super().__init__(target, proposal)
+        self.schedule = Schedule(burn_in, thin, reset)
+        self.chains = check_count("chains", chains)
+
+    def _options(self) -> dict[str, Any]:
+        return self.schedule.options | {"chains": self.chains}
+
+    @abstractmethod
+    def starts(self, items: Items) -> tuple[States, Array]:
+        """Return items as states, and their log P; -inf where no chain can start."""
+
+    @abstractmethod
+    def propose(self, states: States, uniforms: Array) -> Move:
+        """Return a move from each state."""
+
+    @abstractmethod
+    def decode(self, states: Sequence[Any]) -> Items:
+        """Return states as items."""
+
+    def step(
+        self, states: States, log_p: Array, uniforms: Array
+    ) -> tuple[States, Array, NDArray[np.bool_]]:
+        """Make one step of each chain; the last of its uniforms decides on the move.
+
+        Returns the states, their log P, and which chains moved.
+        """
+        new, changed, forward, backward = self.propose(states, uniforms)
+        log_p_new = np.full(len(new), -np.inf)
+        asked = np.flatnonzero(changed & (backward > -np.inf))
+        arrays = isinstance(new, np.ndarray)
+        if len(asked):
+            chosen = new[asked] if arrays else [new[i] for i in asked]
+            log_p_new[asked] = score(self.target, self.decode(chosen))
+        log_accept = log_metropolis(log_p, log_p_new, forward, backward)
+        moved = np.log1p(-uniforms[:, -1]) <= log_accept
+        if arrays:
+            kept: States = np.where(moved[:, None], new, states)
+        else:
+            kept = [y if m else x for x, y, m in zip(states, new, moved, strict=True)]
+        return kept, np.where(moved, log_p_new, log_p), moved
+
+    def sample(
         self,
         n: int,
-        seed: Seed,
-        decode: Callable[[list[Any]], Items],
-        at_once: int,
-        budget: int | None,
-        report: Report,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = None,
+        starts: Draws | None = None,
     ) -> ChainSamples:
-        """Return n samples, one from each chain in turn; `at_once` chains run together."""
-        root = root_seed(seed)
-        chains = n if self.schedule.reset is not None else min(self.chains, n)
-        found: dict[int, tuple[Any, float]] = {}
-        try:
-            states, log_p = self._begin(chains, root, budget)
-            for first in range(0, chains, at_once):
-                group = range(first, min(first + at_once, chains))
-                self._walk(
-                    states[first:], log_p[first:], group, chains, n, root, budget, found, report
-                )
-        except _OutOfBudget:
-            raise budget_exceeded(self._chain(found, decode), n, self.proposals) from None
-        return self._chain(found, decode)
+        """Return n samples.
 
-    def _begin(self, chains: int, root: int, budget: int | None) -> tuple[list[Any], Array]:
-        """Return one start for each chain: the proposal's first draws with P(x) > 0."""
-        if self.stored is not None:
-            return self._begin_stored(self.stored, chains)
-        states: list[Any] = []
-        log_p: list[float] = []
-        block = 0
-        while len(states) < chains:
-            if budget is not None and self.proposals >= budget:
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, numpy Generator or None
+        max_proposals : int, optional
+            The budget: starts and steps together.
+        batch_size : int, optional
+            How many chains are stepped at once; it does not change the samples.
+        progress : bool or callable
+        starts : Draws, optional
+            Stored draws of the proposal: chain c starts at the c-th of them with P(x) > 0, and
+            nothing is drawn from the proposal.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget was used up; its ``samples`` holds those found.
+        """
+        n = check_sizes(n, max_proposals, batch_size)
+        if starts is not None:
+            check_draws(starts)
+        chains = n if self.schedule.reset is not None else min(self.chains, n)
+        report = progress_of(progress, "found")
+        run = _Run(self, n, chains, root_seed(seed), max_proposals, report)
+        try:
+            run.begin(starts)
+            at_once = batch_size or CHAINS_AT_ONCE
+            for first in range(0, chains, at_once):
+                run.walk(range(first, min(first + at_once, chains)))
+        except _OutOfBudget:
+            raise budget_exceeded(run.result(), n, run.proposals) from None
+        return run.result()
+
+
+@dataclass
+class _Run:
+    """One call of `LocalSampler.sample`: its chains give the n samples in turn."""
+
+    sampler: LocalSampler
+    n: int
+    chains: int
+    root: int
+    budget: int | None
+    report: Report
+    proposals: int = 0
+    steps: int = 0
+    moves: int = 0
+    warnings: tuple[str, ...] = ()
+    starts: list[tuple[Any, float]] = field(default_factory=list)
+    found: dict[int, tuple[Any, float]] = field(default_factory=dict)
+
+    def begin(self, stored: Draws | None) -> None:
+        """Find a start for each chain: the first draws with P(x) > 0, stored or new."""
+        if stored is not None:
+            self.proposals = self._take_starts(stored)
+            if len(self.starts) < self.chains:
+                raise InputError(
+                    f"{self.chains:,} chains need a start each, but the {len(stored):,} stored "
+                    f"draws hold {len(self.starts):,} that a chain can start at: give more, or ask "
+                    "for fewer samples."
+                )
+        target, proposal, block = self.sampler.target, self.sampler.proposal, 0
+        while len(self.starts) < self.chains:
+            if self.budget is not None and self.proposals >= self.budget:
                 raise _OutOfBudget
             # The first few draws are mostly enough; whole blocks are drawn only if they are not.
-            probing = not self.proposals and chains < BLOCK
-            stop = chains if probing else (block + 1) * BLOCK
-            stop = stop if budget is None else min(stop, budget)
-            draws = draw_blocks(self.target, self.proposal, DrawStreams(root), block, 1, stop)
-            states, log_p = ([], []) if block == 0 else (states, log_p)
-            used = len(draws)
-            possible = np.flatnonzero(draws.log_p > -np.inf)
-            while len(possible) and len(states) < chains:
-                places, possible = np.split(possible, [chains - len(states)])
-                for place, state, value in zip(
-                    places, *self.starts(take(draws.items, places)), strict=True
-                ):
-                    if value > -np.inf:
-                        states.append(state)
-                        log_p.append(float(value))
-                        used = int(place) + 1 if len(states) == chains else used
-            self.proposals = block * BLOCK + used
+            probing = not self.proposals and self.chains < BLOCK
+            stop = self.chains if probing else (block + 1) * BLOCK
+            stop = stop if self.budget is None else min(stop, self.budget)
+            draws = draw_blocks(target, proposal, DrawStreams(self.root), block, 1, stop)
+            if block == 0:
+                self.starts = []
+            self.proposals = block * BLOCK + self._take_starts(draws)
             block += not probing
-            if not states:
-                warn_if_hopeless(0, chains, self.proposals)
-        return states, np.array(log_p, dtype=np.float64)
+            if not self.starts:
+                warn_if_hopeless(0, self.chains, self.proposals)
 
-    def _begin_stored(self, stored: Draws, chains: int) -> tuple[list[Any], Array]:
-        """Return one start for each chain: the first stored draws with P(x) > 0."""
-        states: list[Any] = []
-        log_p: list[float] = []
-        possible = np.flatnonzero(stored.log_p > -np.inf)
-        while len(states) < chains:
-            places, possible = np.split(possible, [min(chains - len(states), len(possible))])
-            if not len(places):
-                raise InputError(
-                    f"{chains:,} chains need a start each, but the {len(stored):,} stored draws "
-                    f"hold {len(states):,} that a chain can start at: give more, or ask for fewer "
-                    "samples."
-                )
-            for place, state, value in zip(
-                places, *self.starts(take(stored.items, places)), strict=True
-            ):
+    def _take_starts(self, draws: Draws) -> int:
+        """Take starts from draws until each chain has one; return the draws that this took."""
+        used = len(draws)
+        possible = np.flatnonzero(draws.log_p > -np.inf)
+        while len(possible) and len(self.starts) < self.chains:
+            places, possible = np.split(possible, [self.chains - len(self.starts)])
+            found = self.sampler.starts(take(draws.items, places))
+            for place, state, value in zip(places, *found, strict=True):
                 if value > -np.inf:
-                    states.append(state)
-                    log_p.append(float(value))
-                    self.proposals = int(place) + 1
-        return states, np.array(log_p, dtype=np.float64)
+                    self.starts.append((state, float(value)))
+                    used = int(place) + 1 if len(self.starts) == self.chains else used
+        return used
 
-    def _walk(
-        self,
-        states: States,
-        log_p: Array,
-        group: range,
-        chains: int,
-        n: int,
-        root: int,
-        budget: int | None,
-        found: dict[int, tuple[Any, float]],
-        report: Report,
-    ) -> None:
+    def walk(self, group: range) -> None:
         """Run a group of chains until chain c has given the samples c, c + chains, ..."""
-        wanted = np.array([len(range(c, n, chains)) for c in group])
-        states, log_p = states[: len(group)], log_p[: len(group)]
-        generators = [stream(root, Purpose.WALK, c) for c in group]
+        schedule, uniforms = self.sampler.schedule, self.sampler.uniforms
+        wanted = np.array([len(range(c, self.n, self.chains)) for c in group])
+        states: States = [self.starts[c][0] for c in group]
+        log_p = np.array([self.starts[c][1] for c in group], dtype=np.float64)
+        generators = [stream(self.root, Purpose.WALK, c) for c in group]
         stay, longest, step = np.zeros(len(group), np.int64), 0, 0
-        ahead = np.empty((len(group), 0, self.uniforms))
+        ahead = np.empty((len(group), 0, uniforms))
         for sample in range(int(wanted.max())):
             # Chains that have given all their samples leave; they are the last of the group.
             left = int((wanted > sample).sum())
             states, log_p, stay, ahead = states[:left], log_p[:left], stay[:left], ahead[:left]
-            for _ in range(self.schedule.first - 1 if sample == 0 else self.schedule.thin):
-                if budget is not None and self.proposals + left > budget:
+            for _ in range(schedule.first - 1 if sample == 0 else schedule.thin):
+                if self.budget is not None and self.proposals + left > self.budget:
                     raise _OutOfBudget
                 if step % STEPS_AT_ONCE == 0:
-                    report(len(found), n, self.proposals)
-                    shape = STEPS_AT_ONCE, self.uniforms
+                    self.report(len(self.found), self.n, self.proposals)
+                    shape = STEPS_AT_ONCE, uniforms
                     ahead = np.stack([rng.random(shape) for rng in generators[:left]])
-                numbers = ahead[:, step % STEPS_AT_ONCE]
-                states, log_p, moved = self.kernel(states, log_p, numbers)
+                states, log_p, moved = self.sampler.step(
+                    states, log_p, ahead[:, step % STEPS_AT_ONCE]
+                )
                 step += 1
                 self.proposals += left
                 self.steps += left
@@ -219,25 +256,26 @@ class LocalChains:
                 stay = np.where(moved, 0, stay + 1)
                 longest = max(longest, int(stay.max()))
             for c, state, value in zip(group, states, log_p, strict=False):
-                found[sample * chains + c] = state, float(value)
-            report(len(found), n, self.proposals)
-        if self.schedule.reset is None and not self.doubts:
-            self.doubts = stuck(longest, step)
+                self.found[sample * self.chains + c] = state, float(value)
+            self.report(len(self.found), self.n, self.proposals)
+        if schedule.reset is None and not self.warnings:
+            self.warnings = stuck(longest, step)
 
-    def _chain(self, found: dict[int, tuple[Any, float]], decode: Any) -> ChainSamples:
-        order = sorted(found)
-        items = decode([found[i][0] for i in order])
-        features = self.target.features if isinstance(self.target, Product) and order else ()
+    def result(self) -> ChainSamples:
+        """Return the samples so far."""
+        found, target = [self.found[i] for i in sorted(self.found)], self.sampler.target
+        items = self.sampler.decode([state for state, _ in found])
+        features = target.features if isinstance(target, Product) and found else ()
         return ChainSamples(
             items=items,
-            log_p=np.array([found[i][1] for i in order], dtype=np.float64),
+            log_p=np.array([value for _, value in found], dtype=np.float64),
             proposals=self.proposals,
             distance=UNKNOWN,
             features={feature.name: feature(items) for feature in features},
-            doubts=self.doubts,
+            warnings=self.warnings,
             steps=self.steps,
             moves=self.moves,
-            independent=self.schedule.reset is not None,
+            independent=self.sampler.schedule.reset is not None,
         )
 
 

@@ -1,24 +1,120 @@
-"""Quasi-Rejection Sampling, Algorithm 1 of the paper (`al:QRS`)."""
+"""Quasi-Rejection Sampling and rejection sampling: Algorithm 1 of the paper (`al:QRS`)."""
 
 from __future__ import annotations
 
-from quasir.core.arguments import as_log_beta, exp_or_inf
-from quasir.core.formatting import level_text
-from quasir.core.progress import Progress
-from quasir.core.scores import check_pair
-from quasir.core.types import Array, Items, Proposal, Seed, Target
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from quasir.core.arguments import as_log_beta
+from quasir.core.formatting import level_text, short_repr
+from quasir.core.items import as_items
+from quasir.core.scores import log_prob_of, score
+from quasir.core.streams import DrawStreams, Purpose, derived_seed
+from quasir.core.types import Array, Items, Proposal, Target, optional_attribute
+from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta, log_z_beta
+from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
-from quasir.samplers.at_beta import AtBeta
-from quasir.samplers.describe import describe
+from quasir.errors import RatioExceededError
+from quasir.samplers.base import CollectingSampler, Collector, Result_co, WithBeta, sample_columns
 from quasir.samplers.results import Samples
 
-__all__ = ["QRS"]
+__all__ = ["QRS", "RS"]
+
+NORMALISER_BLOCKS = 16
+"""Blocks drawn to estimate Z_beta for `log_prob` if it is not known yet."""
 
 
-class QRS:
+class AtBeta(WithBeta, CollectingSampler[Result_co]):
+    """P, q and beta, and the normaliser of p_beta once it is known."""
+
+    def __init__(
+        self,
+        target: Target,
+        proposal: Proposal,
+        beta: float | None = None,
+        *,
+        log_beta: float | None = None,
+    ) -> None:
+        super().__init__(target, proposal)
+        self.log_beta = as_log_beta(beta, log_beta)
+        self._log_z_beta: float | None = None
+
+    def collector(self, n: int | None) -> Accepted[Result_co]:
+        """Return an empty collector of accepted draws."""
+        return Accepted(self, n)
+
+    def check(self, piece: Draws) -> None:
+        """Refuse draws that the sampler cannot decide on."""
+
+    @abstractmethod
+    def finish(self, fields: dict[str, Any]) -> Result_co:
+        """Return the result, given the fields of `Samples`."""
+
+    def replay(self, draws: Draws, n: int | None = None) -> Result_co:
+        known = self._log_z_beta
+        try:
+            return super().replay(draws, n)
+        finally:
+            self._log_z_beta = known  # these draws may come from another proposal
+
+    replay.__doc__ = CollectingSampler.replay.__doc__
+
+    def log_prob(self, items: Items) -> Array:
+        """Return log p_beta(x), Eq. 1 (`eq:p_beta`).
+
+        Z_beta is exact if the proposal's support can be listed. Otherwise it is estimated once,
+        from the proposals of the first call that needs it.
+        """
+        items = as_items(items)
+        log_p, log_q = score(self.target, items), log_prob_of(self.proposal, items)
+        log_prob = log_p_beta(log_p, log_q, self.log_beta)
+        return log_prob - self.normaliser(None, log_prob, items)
+
+    def normaliser(self, accepted: Accepted[Any] | None, log_prob: Array, items: Items) -> float:
+        """Return log Z_beta such that no probability of these items is above 1.
+
+        It is exact if the support can be listed, else the first estimate made.
+        """
+        if self._log_z_beta is None:
+            self._log_z_beta = enumerate_log_z_beta(self.target, self.proposal, self.log_beta)
+        if self._log_z_beta is None:
+            if accepted is None:
+                streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
+                accepted = QRS(self.target, self.proposal, log_beta=self.log_beta).collector(None)
+                accepted.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
+            self._log_z_beta = log_z_beta(self.log_beta, accepted.chances / accepted.seen)
+        return log_normaliser(self._log_z_beta, log_prob, items, self.target, self.proposal)
+
+
+class Accepted(Collector[Result_co]):
+    """The draws accepted so far at one beta; `chances` sums all acceptance probabilities."""
+
+    def __init__(self, sampler: AtBeta[Result_co], n: int | None) -> None:
+        super().__init__(n)
+        self.sampler, self.chances = sampler, 0.0
+
+    def add(self, piece: Draws) -> None:
+        log_beta = self.sampler.log_beta
+        self.sampler.check(piece)
+        self.keep(piece, piece.accepted(log_beta=log_beta))
+        self.chances += float(np.exp(log_acceptance(piece.log_ratio, log_beta)).sum())
+
+    def result(self) -> Result_co:
+        kept, log_beta = self.kept, self.sampler.log_beta
+        log_prob = log_p_beta(kept.log_p, kept.log_q, log_beta)
+        log_z = self.sampler.normaliser(self, log_prob, kept.items)
+        level = {"log_p_beta": log_prob - log_z, "log_beta": log_beta, "log_z_beta": log_z}
+        return self.sampler.finish(sample_columns(kept, self.proposals) | level)
+
+
+class QRS(AtBeta[Samples]):
     """Propose x from q, and accept it with probability min(1, P(x)/(beta q(x))).
 
     The samples are i.i.d. from p_beta(x) = min(P(x), beta q(x))/Z_beta, Eq. 1 (`eq:p_beta`).
+    `sample` draws anew. `replay`, or ``draws.samples(certificate)``, gives the accepted ones of
+    draws that are there; if these chose beta, the samples are not exactly i.i.d.
     `quasir.tradeoff` estimates the cost and the distance to p. The decision of Algorithm 1 is in
     `quasir.draws.acceptance`.
 
@@ -38,74 +134,52 @@ class QRS:
     1000
     """
 
-    def __init__(
-        self,
-        target: Target,
-        proposal: Proposal,
-        beta: float | None = None,
-        *,
-        log_beta: float | None = None,
-    ) -> None:
-        check_pair(target, proposal)
-        self.target, self.proposal = target, proposal
-        self.log_beta = as_log_beta(beta, log_beta)
-        self._level = AtBeta(target, proposal, self.log_beta)
+    def finish(self, fields: dict[str, Any]) -> Samples:
+        """Return the samples."""
+        return Samples(**fields)
 
-    @property
-    def beta(self) -> float:
-        """The level; if it is out of a float's range, see `log_beta`."""
-        return exp_or_inf(self.log_beta)
 
-    def __repr__(self) -> str:
-        return describe(self, f" at beta = {level_text(self.log_beta)}")
+class RS(QRS):
+    """Rejection sampling: the caller asserts that P(x) <= beta q(x) for every x.
 
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-    ) -> Samples:
-        """Return exactly n samples.
+    The samples then follow p itself. A draw with a larger ratio raises `RatioExceededError`, since
+    no acceptance probability could correct for it; `QRS` allows such a beta.
 
-        They are the first n draws of ``quasir.draw(target, proposal, ..., seed)`` that beta
-        accepts.
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+        P and q.
+    beta, log_beta : float
+        Exactly one of them.
 
-        Parameters
-        ----------
-        n : int
-            How many.
-        seed : int, numpy Generator or None
-        max_proposals : int, optional
-            The budget. Without one, a warning appears if most samples are still to be found.
-        batch_size : int, optional
-            How many items the target scores at once; it does not change the samples.
-        progress : bool or callable
-            By default a line on stderr appears once the work takes seconds; True shows it at once,
-            False never; a callable is called with (found, n, proposed).
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+    >>> qr.RS(target, proposal, beta=5.0).sample(3, seed=0).acceptance_rate < 1
+    True
+    """
 
-        Raises
-        ------
-        BudgetExceeded
-            If `max_proposals` were made; its ``samples`` holds those found.
-        """
-        return self._level.sample(n, seed, max_proposals, batch_size, progress)
+    def check(self, piece: Draws) -> None:
+        """Refuse a ratio above beta; one that equals it up to rounding is within the bound."""
+        bound = self.log_beta + 1e-9 * max(1.0, abs(self.log_beta))
+        above = int((piece.log_ratio > bound).sum())
+        if above:
+            i = int(np.argmax(piece.log_ratio))
+            item = "" if piece.items is None else f" for {short_repr(piece.items[i])}"
+            raise RatioExceededError(
+                f"{above} of {len(piece)} draws have a ratio P(x)/q(x) above beta = "
+                f"{level_text(self.log_beta)}, the largest being "
+                f"{level_text(float(piece.log_ratio[i]))}{item}: rejection sampling would be "
+                "inexact. Raise beta above every ratio, or use QRS, which needs no bound and says "
+                "how far from the target it is."
+            )
 
-    def replay(self, draws: Draws, n: int | None = None) -> Samples:
-        """Return the samples among stored draws: the first n, or all.
 
-        Raises
-        ------
-        BudgetExceeded
-            If the draws hold fewer than n; its ``samples`` holds those found.
-        """
-        return self._level.replay(draws, n)
-
-    def log_prob(self, items: Items) -> Array:
-        """Return log p_beta(x), Eq. 1 (`eq:p_beta`).
-
-        Z_beta is exact if the proposal's support can be listed. Otherwise it is estimated once,
-        from the proposals of the first call that needs it.
-        """
-        return self._level.log_prob(items)
+def enumerate_log_z_beta(target: Target, proposal: Proposal, log_beta: float) -> float | None:
+    """Return log Z_beta summed over the proposal's support, or None if that cannot be listed."""
+    support = optional_attribute(proposal, "support")
+    if support is None:
+        return None
+    log_p, log_q = score(target, support), log_prob_of(proposal, support)
+    return float(np.logaddexp.reduce(log_p_beta(log_p, log_q, log_beta)))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from quasir.core.arguments import as_log_beta, exp_or_inf
-from quasir.core.formatting import level_text
+from quasir.core.arguments import as_log_beta
 from quasir.core.types import Proposal, Target
-from quasir.samplers.describe import describe
+from quasir.samplers.base import WithBeta
 from quasir.samplers.imh import IMH
 
-__all__ = ["RejectionChain"]
 
-
-class RejectionChain(IMH):
-    """IMH whose candidates are the samples of QRS at beta; its stationary law is p.
+class RejectionChain(WithBeta, IMH):
+    """IMH whose candidates are the samples of QRS at beta; its stationary distribution is p.
 
     If P(x) <= beta q(x) for all x, this is rejection sampling, and the chain moves to every
     candidate. If not, the candidates follow p_beta, and the chain stays longer at a state with
@@ -63,13 +60,4 @@ class RejectionChain(IMH):
         bound: float | None = None,
     ) -> None:
         super().__init__(target, proposal, burn_in, thin, reset, bound)
-        self.log_beta = self._log_beta = as_log_beta(beta, log_beta)
-
-    @property
-    def beta(self) -> float:
-        """The level; if it is out of a float's range, see `log_beta`."""
-        return exp_or_inf(self.log_beta)
-
-    def __repr__(self) -> str:
-        level = f" at beta = {level_text(self.log_beta)}"
-        return describe(self, level, **self.schedule.options, bound=self.bound)
+        self.log_beta = self._candidates_at = as_log_beta(beta, log_beta)

@@ -1,32 +1,21 @@
-"""What samplers return: samples, and what is known about their law."""
+"""What samplers return: samples, and what is known about their distribution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import LARGEST, check_count, exp_or_inf, number, reals, show
-from quasir.core.formatting import level_text
-from quasir.core.items import Coded, Column, as_items, check_items, take
-from quasir.core.tabular import Tabular, places_of
+from quasir.core.arguments import LARGEST, check_count, exp_or_inf, number, reals
+from quasir.core.formatting import level_text, short_repr
+from quasir.core.items import Coded, Column, Tabular, as_items, check_items, places_of, take
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.estimation.estimate import Z95, Estimate
-
-__all__ = [
-    "ApproximateSamples",
-    "ChainSamples",
-    "ClimbingSamples",
-    "SampleSet",
-    "Samples",
-    "WeightedSamples",
-    "count_distinct",
-]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -48,7 +37,7 @@ class SampleSet(Tabular):
         How many proposals were made for them.
     features : dict of arrays
         A column for each feature of the target.
-    doubts : tuple of str
+    warnings : tuple of str
         What is wrong with the samples, in words. Empty is good.
     selected_from : int or None
         How many samples the proposals gave, if these are a selection of them.
@@ -56,9 +45,8 @@ class SampleSet(Tabular):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> samples = qr.QRS(p, q, beta=2.0).sample(50, seed=0)
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
+    >>> samples = qr.QRS(p, q, beta=4.0).sample(50, seed=0)
     >>> len(samples), len(samples[:10]), samples.proposals > 50
     (50, 10, True)
     """
@@ -68,26 +56,22 @@ class SampleSet(Tabular):
     log_q: Array | None = None
     proposals: int
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     selected_from: int | None = None
-
-    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q")
-    """The fields with a number for each sample."""
 
     def __post_init__(self) -> None:
         check_count("proposals", self.proposals, least=0)
         if not isinstance(self.features, Mapping):
-            raise InputError(f"features are {show(self.features)}, but must be a dictionary.")
+            raise InputError(f"features are {short_repr(self.features)}, but must be a dictionary.")
         if self.items is not None:
             check_items(self.items)
         n = len(self.items) if self.items is not None else np.size(self.log_p)
-        columns = {name: getattr(self, name) for name in self.PER_SAMPLE} | dict(self.features)
-        for name, column in columns.items():
+        for name, column in (self._numbers() | dict(self.features)).items():
             right = isinstance(column, np.ndarray) and column.shape == (n,)
             if not right and (name != "log_q" or column is not None):
                 raise InputError(
-                    f"{name} is {show(column)}, but must be an array of one number for each of "
-                    f"the {n} items."
+                    f"{name} is {short_repr(column)}, but must be an array of one number for each "
+                    f"of the {n} items."
                 )
 
     def __len__(self) -> int:
@@ -96,16 +80,17 @@ class SampleSet(Tabular):
     def take(self, indices: Any) -> Self:
         """Return the samples at `indices`; their proposals are those of all samples."""
         at = places_of(indices, len(self))
-        columns = {name: getattr(self, name) for name in self.PER_SAMPLE}
         taken: dict[str, Any] = {
-            name: None if column is None else column[at] for name, column in columns.items()
+            name: None if column is None else column[at] for name, column in self._numbers().items()
         }
         taken["items"] = None if self.items is None else take(as_items(self.items), at)
         taken["features"] = {name: column[at] for name, column in self.features.items()}
         return replace(self, selected_from=self.found, **taken)
 
     def _numbers(self) -> dict[str, NDArray[Any] | None]:
-        return {name: getattr(self, name) for name in self.PER_SAMPLE}
+        """Return the fields with a number for each sample: those declared to be arrays."""
+        names = [each.name for each in fields(self) if str(each.type).startswith("Array")]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def found(self) -> int:
@@ -117,18 +102,22 @@ class SampleSet(Tabular):
         """Samples per proposal, as the paper counts for all samplers (appendix F)."""
         return self.found / self.proposals if self.proposals else math.nan
 
-    def _selection(self) -> str:
-        return f"{len(self):,} of " if self.selected_from is not None else ""
-
     @property
     def distinct(self) -> int:
         """How many of the samples are different."""
         return count_distinct(self.items)
 
+    def _repr(self, what: str) -> str:
+        selection = f"{len(self):,} of " if self.selected_from is not None else ""
+        return f"<{type(self).__name__}: {selection}{self.found:,} {what}>"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Samples(SampleSet):
-    """I.i.d. samples of p_beta: accepted items, in the order they were drawn.
+    """Samples of p_beta: accepted items, in the order they were drawn.
+
+    They are i.i.d. for a beta that was fixed before their draws. If an estimate or a guarantee on
+    the same draws chose beta, they are not exactly i.i.d. (docs/explanation/guarantees.md).
 
     Attributes
     ----------
@@ -142,18 +131,15 @@ class Samples(SampleSet):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> samples = qr.QRS(p, q, beta=2.0).sample(50, seed=0)
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
+    >>> samples = qr.QRS(p, q, beta=4.0).sample(50, seed=0)
     >>> samples.beta, bool((samples.log_p_beta < 0).all())
-    (2.0, True)
+    (4.0, True)
     """
 
     log_p_beta: Array
     log_beta: float
     log_z_beta: float
-
-    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_p_beta")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,17 +153,15 @@ class Samples(SampleSet):
 
     @property
     def distance(self) -> str:
-        """What is known about the distance of their law to p."""
+        """What is known about the distance of their distribution to p."""
         return (
             f"TVD(p, p_beta) and KL(p, p_beta) at beta = {level_text(self.log_beta)} are estimated "
             "by quasir.tradeoff from draws"
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__}: {self._selection()}{self.found:,} accepted of "
-            f"{self.proposals:,} proposed at beta = {level_text(self.log_beta)}>"
-        )
+        level = level_text(self.log_beta)
+        return self._repr(f"accepted of {self.proposals:,} proposed at beta = {level}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -192,16 +176,13 @@ class WeightedSamples(Samples):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> samples = qr.RejectionControl(p, q, beta=1.0).sample(2_000, seed=0)
-    >>> bool(abs(samples.mean(samples.items).value - 11) < 0.5)
-    True
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
+    >>> samples = qr.RejectionControl(p, q, beta=1.0).sample(50, seed=0)
+    >>> np.unique(samples.log_weight).round(3).tolist()
+    [0.288, 1.386]
     """
 
     log_weight: Array
-
-    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_p_beta", "log_weight")
 
     def mean(self, values: ArrayLike) -> Estimate:
         """Return the mean under p of a column of values, one for each sample.
@@ -240,7 +221,7 @@ class WeightedSamples(Samples):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ApproximateSamples(SampleSet):
-    """Samples of a law that tends to p, at a distance that is not estimated.
+    """Samples of a distribution that tends to p, at a distance that is not estimated.
 
     Attributes
     ----------
@@ -250,8 +231,7 @@ class ApproximateSamples(SampleSet):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
     >>> qr.SIR(p, q, pool=1_000).sample(10, seed=0).distance.startswith("unknown")
     True
     """
@@ -259,10 +239,9 @@ class ApproximateSamples(SampleSet):
     distance: str
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__}: {self._selection()}{self.found:,} samples, "
-            f"{self.distinct:,} distinct, from {self.proposals:,} proposals; "
-            f"distance to p {self.distance.split(':')[0]}>"
+        return self._repr(
+            f"samples, {self.distinct:,} distinct, from {self.proposals:,} proposals; "
+            f"distance to p {self.distance.split(':')[0]}"
         )
 
 
@@ -280,8 +259,7 @@ class ClimbingSamples(ApproximateSamples):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
     >>> samples = qr.EmpiricalSupremum(p, q).sample(50, seed=0)
     >>> bool(samples.log_beta >= samples.log_betas.max())
     True
@@ -290,12 +268,10 @@ class ClimbingSamples(ApproximateSamples):
     log_betas: Array
     log_beta: float
 
-    PER_SAMPLE: ClassVar[tuple[str, ...]] = ("log_p", "log_q", "log_betas")
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ChainSamples(ApproximateSamples):
-    """Samples of a Markov chain whose stationary law is p.
+    """Samples of a Markov chain whose stationary distribution is p.
 
     Attributes
     ----------
@@ -303,14 +279,13 @@ class ChainSamples(ApproximateSamples):
         Steps made, including burn-in, and how many of them moved the chain.
     independent : bool
         Whether each sample has a chain of its own.
-    tvd_bound : float
-        An upper bound on TVD(p, law of each sample); 1 if none is known.
+    tvd_at_most : float
+        An upper bound on TVD(p, distribution of each sample); 1 if none is known.
 
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> p, q = qr.Table({"a": 1, "b": 1}), qr.Table({"a": 3, "b": 1})
     >>> samples = qr.IMH(p, q, thin=2).sample(50, seed=0)
     >>> samples.steps >= 100, samples.moves <= samples.steps, samples.independent
     (True, True, False)
@@ -319,7 +294,7 @@ class ChainSamples(ApproximateSamples):
     steps: int
     moves: int
     independent: bool
-    tvd_bound: float = 1.0
+    tvd_at_most: float = 1.0
 
     @property
     def move_rate(self) -> float:
@@ -328,13 +303,7 @@ class ChainSamples(ApproximateSamples):
 
 
 def count_distinct(items: Items) -> int:
-    """Return how many different items there are.
-
-    Examples
-    --------
-    >>> count_distinct(np.array([[0, 1], [0, 1], [1, 1]]))
-    2
-    """
+    """Return how many different items there are."""
     if isinstance(items, Coded):
         return len({items.support[code] for code in np.unique(items.codes)})
     if isinstance(items, np.ndarray) and items.dtype != object:

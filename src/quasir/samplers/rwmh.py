@@ -1,33 +1,37 @@
-"""Random-walk Metropolis-Hastings over tokens (appendix G, `appx:extra-localized-mcmc`)."""
+"""Random-walk Metropolis-Hastings over tokens (appendix G, `appx:extra-localized-mcmc`).
+
+A masked language model gives the new token of an insertion or a replacement. Each edit has a
+reverse at the same position, and both need the probabilities of the token at one masked position:
+an insertion into x at i, and the deletion of position i of the result, mask the same place of the
+same sequence. So one pass of the masked model gives the probabilities of both directions.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import check_count
+from quasir.core.arguments import check_count, number
+from quasir.core.formatting import short_repr
 from quasir.core.items import as_items
-from quasir.core.optional import offered
-from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import check_pair, name_of, score, show
-from quasir.core.types import Array, Items, Proposal, Seed, Target
-from quasir.draws.draws import Draws
+from quasir.core.scores import name_of, score
+from quasir.core.types import Array, Items, Proposal, Target, optional_attribute
 from quasir.errors import InputError, ScoreError
-from quasir.samplers.boost import boost_of, boosted
-from quasir.samplers.describe import describe
-from quasir.samplers.edits import Limits, Tokens, choose_edit, log_directions
-from quasir.samplers.local_chains import LocalChains, States, choose_column, log_metropolis
-from quasir.samplers.loop import check_draws, check_sizes
-from quasir.samplers.results import ChainSamples
-from quasir.samplers.schedule import Schedule
+from quasir.samplers.local_chains import LocalSampler, Move, States, choose_column
 
-__all__ = ["RWMH", "Editor"]
+Tokens: TypeAlias = tuple[int, ...]
+Operation: TypeAlias = Literal["insert", "delete", "replace"]
 
-AT_ONCE = 256
-"""Chains stepped at once by default."""
+MASK = -1
+"""The token id of the masked position."""
+REVERSE: dict[Operation, Operation] = {
+    "insert": "delete", "delete": "insert", "replace": "replace"
+}  # fmt: skip
 
 
 @runtime_checkable
@@ -56,7 +60,7 @@ class Editor(Protocol):
         ...
 
 
-class RWMH:
+class RWMH(LocalSampler):
     """Chains over token sequences that insert, delete or replace one token at a time.
 
     Parameters
@@ -105,6 +109,8 @@ class RWMH:
     3
     """
 
+    uniforms: ClassVar[int] = 4
+
     def __init__(
         self,
         target: Target,
@@ -124,82 +130,26 @@ class RWMH:
                 f"the editor is a {type(editor).__name__}, but must have the method "
                 "log_token_probs(sequences, positions), as quasir.text.MaskedLM has."
             )
-        check_pair(target, proposal)
-        longest = offered(proposal, "max_tokens") if max_tokens is None else max_tokens
+        super().__init__(target, proposal, burn_in, thin, reset, chains)
+        longest = optional_attribute(proposal, "max_tokens") if max_tokens is None else max_tokens
         if longest is None:
             raise InputError("give max_tokens: this proposal does not say how long its items are.")
-        self.target, self.proposal, self.editor = target, proposal, editor
-        self.limits = Limits(min_tokens, longest)
-        self.boost = boost_of({} if boost is None else boost, editor)
-        self.schedule = Schedule(burn_in, thin, reset)
-        self.chains = check_count("chains", chains)
-
-    def __repr__(self) -> str:
-        return describe(self, **self.schedule.options, chains=self.chains)
-
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-        starts: Draws | None = None,
-    ) -> ChainSamples:
-        """Return n samples.
-
-        Parameters
-        ----------
-        n : int
-            How many samples; the chains give them in turn.
-        seed : int, numpy Generator or None
-        max_proposals : int, optional
-            The budget of steps, including the draws that were tried as starts.
-        batch_size : int, optional
-            How many chains are stepped at once; it does not change the samples.
-        progress : bool or callable
-        starts : Draws, optional
-            Stored draws of the proposal: chain c starts at the c-th of them with P(x) > 0, and
-            nothing is drawn from the proposal.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the budget was used up; its ``samples`` holds those found.
-        """
-        n = check_sizes(n, max_proposals, batch_size)
-        if starts is not None:
-            check_draws(starts)
-        local = LocalChains(
-            target=self.target,
-            proposal=self.proposal,
-            kernel=self.step,
-            uniforms=4,
-            starts=self.starts,
-            schedule=self.schedule,
-            chains=self.chains,
-            stored=starts,
-        )
-        report = progress_of(progress, "found")
-        return local.run(n, seed, self._decode, batch_size or AT_ONCE, max_proposals, report)
+        self.editor, self.limits = editor, Limits(min_tokens, longest)
+        self.boost = _check_boost({} if boost is None else boost, editor)
 
     def starts(self, items: Items) -> tuple[list[Tokens], Array]:
         """Return items as sequences, and their log P; -inf where the length is not allowed."""
-        encode = offered(self.editor, "encode")
+        encode = optional_attribute(self.editor, "encode")
         every = encode(items) if encode else [_tokens(item) for item in items]
-        lengths = np.array([len(tokens) for tokens in every])
-        fitting = np.flatnonzero(
-            (lengths >= self.limits.shortest) & (lengths <= self.limits.longest)
-        )
+        low, high = self.limits.shortest, self.limits.longest
+        fitting = [i for i, tokens in enumerate(every) if low <= len(tokens) <= high]
         log_p = np.full(len(every), -np.inf)
-        if len(fitting):
-            log_p[fitting] = score(self.target, self._decode([every[i] for i in fitting]))
+        if fitting:
+            log_p[fitting] = score(self.target, self.decode([every[i] for i in fitting]))
         return every, log_p
 
-    def step(
-        self, states: States, log_p: Array, uniforms: Array
-    ) -> tuple[list[Tokens], Array, NDArray[np.bool_]]:
-        """Make one step of each chain; its 4 uniforms: operation, position, token, acceptance."""
+    def propose(self, states: States, uniforms: Array) -> Move:
+        """Edit each sequence; its uniforms choose the operation, the position and the token."""
         edits = [
             choose_edit(len(x), self.limits, u[0], u[1])
             for x, u in zip(states, uniforms, strict=True)
@@ -208,44 +158,40 @@ class RWMH:
         probs = self.token_probs(masked, np.array([edit.position for edit in edits]))
         with np.errstate(divide="ignore"):
             log_probs = np.log(probs)
-        tokens = choose_column(probs, uniforms[:, 2])
-        candidates, forward, backward = [], np.empty(len(edits)), np.empty(len(edits))
-        for i, (x, edit) in enumerate(zip(states, edits, strict=True)):
-            candidates.append(edit.applied(x, int(tokens[i])))
-            forward[i], backward[i] = log_directions(
-                x, edit, int(tokens[i]), log_probs[i], self.limits
-            )
-        log_p_new = np.full(len(edits), -np.inf)
-        asked = [
-            i
-            for i, (x, y) in enumerate(zip(states, candidates, strict=True))
-            if x != y and backward[i] > -np.inf
-        ]
-        if asked:
-            log_p_new[asked] = score(self.target, self._decode([candidates[i] for i in asked]))
-        moved = np.log1p(-uniforms[:, 3]) <= log_metropolis(log_p, log_p_new, forward, backward)
-        kept = [y if m else x for x, y, m in zip(states, candidates, moved, strict=True)]
-        return kept, np.where(moved, log_p_new, log_p), moved
+        tokens = choose_column(probs, uniforms[:, 2]).tolist()
+        new, forward, backward = [], np.empty(len(edits)), np.empty(len(edits))
+        for i, (x, edit, token) in enumerate(zip(states, edits, tokens, strict=True)):
+            new.append(edit.applied(x, token))
+            forward[i], backward[i] = log_directions(x, edit, token, log_probs[i], self.limits)
+        changed = np.array([x != y for x, y in zip(states, new, strict=True)])
+        return new, changed, forward, backward
 
     def token_probs(self, masked: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
         """Return the probability of every token at the masks, with the boost."""
         log_probs = np.asarray(self.editor.log_token_probs(masked, positions), dtype=np.float64)
         probs = np.exp(log_probs)
-        if (
-            probs.ndim != 2
-            or len(probs) != len(masked)
-            or not np.allclose(probs.sum(axis=1), 1.0, atol=1e-3)
-        ):
+        rows = probs.ndim == 2 and len(probs) == len(masked)
+        if not rows or not np.allclose(probs.sum(axis=1), 1.0, atol=1e-3):
             raise ScoreError(
                 f"{name_of(self.editor)}.log_token_probs gave shape {probs.shape} for "
                 f"{len(masked)} sequences, with sums {probs.sum(axis=-1).ravel()[:3]}...: it must "
                 "give a row of log probabilities for each, which sum to 1."
             )
         probs /= probs.sum(axis=1, keepdims=True)
-        return boosted(probs, self.boost)
+        if not self.boost:
+            return probs
+        if max(self.boost) >= probs.shape[1]:
+            raise InputError(
+                f"token {max(self.boost)} is boosted, but the editor has {probs.shape[1]} tokens."
+            )
+        probs *= 1.0 - sum(self.boost.values())
+        for token, weight in self.boost.items():
+            probs[:, token] += weight
+        return probs
 
-    def _decode(self, states: Sequence[Tokens]) -> Items:
-        decode: Any = offered(self.editor, "decode") or as_items
+    def decode(self, states: Sequence[Tokens]) -> Items:
+        """Return sequences as the items that the editor makes of them."""
+        decode: Any = optional_attribute(self.editor, "decode") or as_items
         return decode(list(states))
 
 
@@ -254,6 +200,131 @@ def _tokens(item: Any) -> Tokens:
         return tuple(check_count("a token", token, least=0) for token in item)
     except TypeError as error:
         raise InputError(
-            f"the proposal gives items such as {show(item)}, but an editor without encode(items) "
-            "needs tuples of token ids."
+            f"the proposal gives items such as {short_repr(item)}, but an editor without "
+            "encode(items) needs tuples of token ids."
         ) from error
+
+
+def _check_boost(boost: Mapping[str | int, float], editor: Any) -> dict[int, float]:
+    """Return token -> probability."""
+    if not isinstance(boost, Mapping):
+        raise InputError(
+            f"boost is {short_repr(boost)}, but must be a dictionary from words or token ids to "
+            "probabilities."
+        )
+    tokens: dict[int, float] = {}
+    for word, weight in boost.items():
+        shown = short_repr(word)
+        value = number(f"the boost of {shown}", weight)
+        if not 0 < value < 1:
+            raise InputError(
+                f"the boost of {shown} is {short_repr(weight)}, but must be between 0 and 1: the "
+                "extra probability of proposing it."
+            )
+        if not isinstance(word, str):
+            token = check_count("the id of a boosted token", word, least=0)
+        elif (token_id := optional_attribute(editor, "token_id")) is None:
+            raise InputError(
+                f"{shown} cannot be boosted by its name: this editor has no token_id(word). Give "
+                "the token's id instead."
+            )
+        else:
+            token = token_id(word)
+        tokens[token] = tokens.get(token, 0.0) + value
+    if sum(tokens.values()) >= 1:
+        raise InputError(
+            f"the boosts sum to {sum(tokens.values()):g}, but must sum to less than 1: the editor "
+            "has the rest."
+        )
+    return tokens
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The shortest and the longest allowed length of a sequence."""
+
+    shortest: int
+    longest: int
+
+    def __post_init__(self) -> None:
+        check_count("min_tokens", self.shortest, least=0)
+        check_count("max_tokens", self.longest)
+        if self.shortest > self.longest:
+            raise InputError(
+                f"min_tokens is {self.shortest}, but max_tokens is {self.longest}: no sequence "
+                "has such a length."
+            )
+
+    def legal(self, length: int) -> tuple[Operation, ...]:
+        """Return the operations that a sequence of this length allows."""
+        allowed: dict[Operation, bool] = {
+            "insert": length < self.longest,
+            "delete": length > self.shortest,
+            "replace": length > 0,
+        }
+        return tuple(operation for operation, legal in allowed.items() if legal)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An operation and its position; an insertion at i puts the token before position i."""
+
+    operation: Operation
+    position: int
+
+    @property
+    def reverse(self) -> Edit:
+        """The edit that undoes this one."""
+        return Edit(REVERSE[self.operation], self.position)
+
+    def masked(self, tokens: Tokens) -> Tokens:
+        """Return the sequence with a mask at the position of the edit."""
+        return self._put(tokens, MASK)
+
+    def applied(self, tokens: Tokens, token: int) -> Tokens:
+        """Return the edited sequence; a deletion ignores the token."""
+        return self._put(tokens) if self.operation == "delete" else self._put(tokens, token)
+
+    def _put(self, tokens: Tokens, *middle: int) -> Tokens:
+        i = self.position
+        return (*tokens[:i], *middle, *tokens[i + (self.operation != "insert") :])
+
+    def log_prob(self, length: int, limits: Limits) -> float:
+        """Return the log probability of choosing this edit for a sequence of this length.
+
+        Uniform over the legal operations, then uniform over the operation's positions.
+        """
+        legal = limits.legal(length)
+        if self.operation not in legal:
+            return -math.inf
+        return -math.log(len(legal)) - math.log(positions(self.operation, length))
+
+
+def positions(operation: Operation, length: int) -> int:
+    """Return how many positions an operation can choose from."""
+    return length + 1 if operation == "insert" else length
+
+
+def choose_edit(length: int, limits: Limits, u_operation: float, u_position: float) -> Edit:
+    """Return the edit that two uniforms in [0, 1) choose."""
+    legal = limits.legal(length)
+    operation = legal[int(u_operation * len(legal))]
+    return Edit(operation, int(u_position * positions(operation, length)))
+
+
+def log_directions(
+    tokens: Tokens, edit: Edit, token: int, log_probs: Array, limits: Limits
+) -> tuple[float, float]:
+    """Return the log probabilities of the edit with this token, and of its reverse.
+
+    `log_probs` are those of every token at the mask. Each direction has all its factors: the
+    operation, the position and, for an insertion or replacement, the token.
+    """
+    length = len(tokens)
+    forward = edit.log_prob(length, limits)
+    backward = edit.reverse.log_prob(len(edit.applied(tokens, token)), limits)
+    if edit.operation != "delete":
+        forward += float(log_probs[token])
+    if edit.operation != "insert":
+        backward += float(log_probs[tokens[edit.position]])
+    return forward, backward

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from quasir.core.arguments import MOST, check_count, check_optional_count
 from quasir.errors import InputError
 
-__all__ = ["Schedule", "stuck"]
-
 STUCK = 0.1
-"""A chain is doubted if it stayed on one state for more than this share of its steps."""
+"""A chain is warned if it stayed on one state for more than this share of its steps."""
 STAYED = 20
-"""A stay of at most this many steps raises no doubt, however short the chain is."""
+"""A stay of at most this many steps raises no warning, however short the chain is."""
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,12 @@ class Schedule:
         for name, value in whole.items():
             # A numpy integer of few bits would overflow.
             object.__setattr__(self, name, value)
-        if self.reset is not None:
-            if self.burn_in or self.thin != 1:
-                raise InputError(
-                    f"reset={self.reset} was given with burn_in={self.burn_in} and "
-                    f"thin={self.thin}: a chain that is reset after each sample has neither. "
-                    "Give reset alone, or the other two."
-                )
+        if self.reset is not None and (self.burn_in or self.thin != 1):
+            raise InputError(
+                f"reset={self.reset} was given with burn_in={self.burn_in} and "
+                f"thin={self.thin}: a chain that is reset after each sample has neither. "
+                "Give reset alone, or the other two."
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -63,35 +60,17 @@ class Schedule:
     @property
     def first(self) -> int:
         """How many states a chain has up to its first sample, including the start."""
-        return 1 + self.burn_in + self.thin if self.reset is None else self.reset
+        return self.states_for(1)
 
     def states_for(self, n: int) -> int:
-        """Return the least number of states that n samples need, including the starts.
+        """Return the least number of states that n samples need, including the starts."""
+        return 1 + self.burn_in + self.thin * n if self.reset is None else self.reset * n
 
-        Examples
-        --------
-        >>> Schedule(burn_in=100, thin=10).states_for(5), Schedule(reset=10).states_for(5)
-        (151, 50)
-        """
-        if self.reset is None:
-            return 1 + self.burn_in + self.thin * n
-        return self.reset * n
+    def cut(self, possible: NDArray[np.bool_], done: int) -> tuple[Indices, Indices, int]:
+        """Return the indices of starts and of samples in a piece of candidates, and `done`.
 
-    def cut(self, possible: NDArray[np.bool_], done: int) -> tuple[Places, Places, int]:
-        """Find where chains start and which states are samples in a piece of candidates.
-
-        Parameters
-        ----------
-        possible : array of bool
-            Whether P(x) > 0, for each candidate; a chain starts at the first True.
-        done : int
-            How many states the current chain had before this piece; 0 if there is none.
-
-        Returns
-        -------
-        starts, samples : arrays of places in the piece
-        done : int
-            For the next piece.
+        `possible` says of each candidate whether P(x) > 0; a chain starts at the first True. The
+        current chain had `done` states before this piece; 0 if there is none.
         """
         n = len(possible)
         if self.reset is None:
@@ -102,38 +81,23 @@ class Schedule:
             before = max(0, -(origin + self.burn_in + 1) // self.thin)
             first = origin + self.burn_in + self.thin * (before + 1)
             return starts, np.arange(first, n, self.thin), n - origin
-        ahead = np.where(possible, np.arange(n), n)
-        ahead = np.minimum.accumulate(ahead[::-1])[::-1]
-        return _cut_short(ahead.tolist(), self.reset, done)
-
-
-def _cut_short(ahead: list[int], length: int, done: int) -> tuple[Places, Places, int]:
-    """Cut into chains of this length; `ahead[i]` is the first possible place at or after i."""
-    n, starts, ends = len(ahead), [], []
-    at = 0
-    if done:
-        if length - done > n:
-            return np.empty(0, np.intp), np.empty(0, np.intp), done + n
-        at = length - done
-        ends.append(at - 1)
-    while at < n and ahead[at] < n:
-        start = ahead[at]
-        starts.append(start)
-        at = start + length
-        if at > n:
-            return np.array(starts, np.intp), np.array(ends, np.intp), n - start
-        ends.append(at - 1)
-    return np.array(starts, np.intp), np.array(ends, np.intp), 0
+        # The first possible place at or after each.
+        ahead = np.minimum.accumulate(np.where(possible, np.arange(n), n)[::-1])[::-1].tolist()
+        begun, ended = [], []
+        start = -done if done else (ahead[0] if n else n)
+        while start < n:
+            if start >= 0:
+                begun.append(start)
+            end = start + self.reset
+            if end > n:
+                break
+            ended.append(end - 1)
+            start = ahead[end] if end < n else n
+        return np.array(begun, np.intp), np.array(ended, np.intp), max(n - start, 0)
 
 
 def stuck(longest_stay: int, steps: int) -> tuple[str, ...]:
-    """Return the doubt about a chain that stayed on one state, or an empty tuple.
-
-    Examples
-    --------
-    >>> stuck(3, 1000)
-    ()
-    """
+    """Return the warning about a chain that stayed on one state, or an empty tuple."""
     if longest_stay <= max(STUCK * steps, STAYED):
         return ()
     return (

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from quasir.core.arguments import check_count
 from quasir.core.progress import Progress
-from quasir.core.scores import check_pair
 from quasir.core.streams import Purpose, root_seed, stream
 from quasir.core.types import Array, Proposal, Seed, Target
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.describe import describe
-from quasir.samplers.loop import budget_exceeded, check_draws, check_sizes
+from quasir.estimation.estimate import kish_ess
+from quasir.samplers.base import (
+    Sampler,
+    budget_exceeded,
+    check_draws,
+    check_sizes,
+    sample_columns,
+)
 from quasir.samplers.results import ApproximateSamples
 
-__all__ = ["SIR", "resampling_law"]
 
-
-class SIR:
+class SIR(Sampler):
     """Draw a pool of N from q, then n from the pool, with replacement, by the weights P(x)/q(x).
 
     Parameters
@@ -29,8 +30,8 @@ class SIR:
     target, proposal : Target, Proposal
         P and q.
     pool : int
-        N. The law of a sample tends to p as N grows. The samples share the pool, so they are
-        independent only given the pool.
+        N. The distribution of a sample tends to p as N grows. The samples share the pool, so they
+        are independent only given the pool.
 
     Examples
     --------
@@ -43,12 +44,11 @@ class SIR:
     """
 
     def __init__(self, target: Target, proposal: Proposal, pool: int) -> None:
-        check_pair(target, proposal)
-        self.target, self.proposal = target, proposal
+        super().__init__(target, proposal)
         self.pool = check_count("pool", pool)
 
-    def __repr__(self) -> str:
-        return describe(self, pool=self.pool)
+    def _options(self) -> dict[str, int]:
+        return {"pool": self.pool}
 
     def sample(
         self,
@@ -80,58 +80,39 @@ class SIR:
         BudgetExceeded
             If no draw has P(x) > 0.
         """
-        n = check_sizes(n)
-        check_draws(draws)
-        law = resampling_law(draws.log_ratio)
-        root = draws.seed if seed is None else root_seed(seed)
-        if draws.items is None:
-            draws = replace(draws, items=np.arange(len(draws)))
-        ess = 1 / float((law**2).sum()) if law.any() else 0.0
+        n, draws = check_sizes(n), check_draws(draws)
+        probs = resampling_probs(draws.log_ratio)
+        size = kish_ess(1.0, float((probs**2).sum()))
         chosen = np.empty(0, np.intp)
-        if ess:
-            cumulative = np.cumsum(law)
-            uniforms = stream(root, Purpose.RESAMPLE).random(n) * cumulative[-1]
-            chosen = np.searchsorted(cumulative, uniforms, side="right")
+        if size:
+            cumulative = np.cumsum(probs)
+            rng = stream(draws.seed if seed is None else root_seed(seed), Purpose.RESAMPLE)
+            chosen = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
             # Rounding must not choose a draw past the last one with P(x) > 0.
-            chosen = np.minimum(chosen, np.flatnonzero(law)[-1])
-        kept = draws.take(chosen)
-        samples = ApproximateSamples(
-            items=kept.items,
-            log_p=kept.log_p,
-            log_q=kept.log_q,
-            proposals=len(draws),
-            distance=(
-                f"unknown: the law of a sample tends to p as the pool of {len(draws):,} draws "
-                "grows, but can be neither scored nor compared with p. QRS estimates its distance."
-            ),
-            features=kept.features,
-            doubts=_doubts(ess, n, len(draws)),
+            chosen = np.minimum(chosen, np.flatnonzero(probs)[-1])
+        repeated = (
+            f"The pool of {len(draws):,} draws is worth {size:,.1f} by its weights, fewer than "
+            f"the {n:,} samples taken from it: some draws are repeated often. Use a larger pool."
         )
-        if not ess:
+        samples = ApproximateSamples(
+            **sample_columns(draws.take(chosen), len(draws)),
+            distance=(
+                f"unknown: the distribution of a sample tends to p as the pool of {len(draws):,} "
+                "draws grows, but can be neither scored nor compared with p. QRS estimates its "
+                "distance."
+            ),
+            warnings=() if size >= n else (repeated,),
+        )
+        if not size:
             raise budget_exceeded(samples, n, len(draws), what="draws, none of them with P(x) > 0,")
         return samples
 
 
-def resampling_law(log_ratio: Array) -> Array:
-    """Return the probability of each draw of the pool; all 0 if no draw has P(x) > 0.
-
-    Examples
-    --------
-    >>> resampling_law(np.log([1.0, 3.0]) + 800)
-    array([0.25, 0.75])
-    """
+def resampling_probs(log_ratio: Array) -> Array:
+    """Return the probability of each draw of the pool; all 0 if no draw has P(x) > 0."""
     top = float(log_ratio.max())
     if top == -np.inf:
         return np.zeros(len(log_ratio))
     weight = np.exp(log_ratio - top)
-    law: Array = weight / weight.sum()
-    return law
-
-
-def _doubts(ess: float, n: int, pool: int) -> tuple[str, ...]:
-    if ess >= n:
-        return ()
-    return (
-        f"The pool of {pool:,} draws is worth {ess:,.1f} by its weights, fewer than the {n:,} "
-        "samples taken from it: some draws are repeated often. Use a larger pool.",
-    )
+    probs: Array = weight / weight.sum()
+    return probs

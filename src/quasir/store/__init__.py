@@ -6,7 +6,6 @@ the seed and on i only, so a run that was killed continues where it stopped.
 
 from quasir.store.control import locked
 from quasir.store.manifest import MANIFEST, Shard
-from quasir.store.rows import FEATURE, Rows
-from quasir.store.store import Store
+from quasir.store.store import FEATURE, Rows, Store
 
 __all__ = ["FEATURE", "MANIFEST", "Rows", "Shard", "Store", "locked"]

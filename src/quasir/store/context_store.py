@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.errors import StoreError
-from quasir.store.advice import drawing
-from quasir.store.rows import CONTEXT, Rows
-from quasir.store.store import Store
+from quasir.store.store import CONTEXT, Rows, Store
 
-__all__ = ["ContextStore", "Piece", "layout"]
+__all__ = ["ContextStore", "Piece", "between", "layout"]
 
 
 class Piece(NamedTuple):
@@ -29,20 +27,19 @@ class Piece(NamedTuple):
     stop: int
 
 
+def between(pieces: Sequence[Piece], start: int, stop: int) -> list[Piece]:
+    """Return the pieces of some rows: those from `start` on, before `stop`."""
+    found, first = [], 0
+    for context, low, high in pieces:
+        a, b = max(start - first, 0), min(stop - first, high - low)
+        if a < b:
+            found.append(Piece(context, low + a, low + b))
+        first += high - low
+    return found
+
+
 def layout(rounds: Sequence[Sequence[int]], size: int) -> list[list[Piece]]:
-    """Return the pieces of each shard, of `size` draws at most.
-
-    Parameters
-    ----------
-    rounds : list of lists
-        The draws of each context in all, after each round.
-    size : int
-
-    Examples
-    --------
-    >>> layout([[2, 2], [2, 5]], 3)[1:]
-    [[Piece(context=1, start=1, stop=2)], [Piece(context=1, start=2, stop=5)]]
-    """
+    """Return the pieces of each shard, of `size` draws at most."""
     shards: list[list[Piece]] = []
     before = [0] * len(rounds[0]) if rounds else []
     for totals in rounds:
@@ -108,7 +105,7 @@ class ContextStore(Store):
         """Return the numbers of the shards before the first gap."""
         numbers = self._before_gap()
         if not numbers:
-            raise StoreError(f"{self.folder} holds no draws yet. {drawing(self.folder)}")
+            raise StoreError(f"{self.folder} holds no draws yet. {self.how_to_draw()}")
         return numbers
 
     def counts(self) -> NDArray[np.int64]:
@@ -126,19 +123,13 @@ class ContextStore(Store):
         return np.repeat(np.array([piece.context for piece in pieces], np.int64), sizes)
 
     def rows_with(self, numbers: Sequence[int], items: bool = True) -> Rows:
-        """Return the rows of some shards; their context column must be that of the rounds.
-
-        Raises
-        ------
-        StoreError
-            If it is not: the manifest or a shard was edited.
-        """
+        """Return the rows of some shards; their context column must be that of the rounds."""
         rows = self._rows(numbers, items, check=True)
         context = rows.columns.pop(CONTEXT)
         if not np.array_equal(context, self.contexts_of(numbers)):
             raise StoreError(
                 f"the contexts of the draws in {self.folder} are not those of its manifest: one of "
-                f"them was edited. {drawing(self.folder, '--repair')}"
+                f"them was edited. {self.how_to_draw('--repair')}"
             )
         return rows
 

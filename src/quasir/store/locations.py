@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -39,8 +40,20 @@ class Location(Protocol):
     def identity(self, name: str) -> list[int]:
         """Return numbers that change when the file does; FileNotFoundError if it is absent."""
 
+    def names(self) -> list[str]:
+        """Return the names of the whole files here, in order."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
     def clean(self) -> None:
         """Remove temporary files that killed writers have left."""
+
+    def drop(self) -> None:
+        """Remove all files, and the folder."""
+
+    def within(self, folder: str) -> Location:
+        """Return the location of a folder in this one."""
 
 
 class Folder:
@@ -83,10 +96,28 @@ class Folder:
         facts = (self.path / name).stat()
         return [facts.st_size, facts.st_mtime_ns]
 
+    def names(self) -> list[str]:
+        """Return the names of the whole files here, in order."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
+        return []
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
+
     def clean(self) -> None:
         """Remove temporary files."""
         for left in self.path.glob(".*.partial"):
             left.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """Remove all files, and the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def within(self, folder: str) -> Folder:
+        """Return the location of a folder in this one."""
+        return Folder(self.path / folder)
 
 
 class Remote:
@@ -143,6 +174,19 @@ class Remote:
         """Return the file's size; its hash is in the manifest."""
         return [int(self._files.info(self._at(name))["size"])]
 
+    def names(self) -> list[str]:
+        """Return the names of the whole files here, in order."""
+        with contextlib.suppress(FileNotFoundError):
+            there = self._files.ls(self._root, detail=False, refresh=True)
+            names = (path.rstrip("/").rpartition("/")[2] for path in there)
+            return sorted(name for name in names if not name.startswith("."))
+        return []
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._at(name))
+
     def clean(self) -> None:
         """Remove temporary files."""
         with contextlib.suppress(FileNotFoundError):
@@ -150,15 +194,18 @@ class Remote:
                 if left.endswith(".partial"):
                     self._files.rm(left)
 
+    def drop(self) -> None:
+        """Remove all files, and the folder."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm(self._root, recursive=True)
+
+    def within(self, folder: str) -> Remote:
+        """Return the location of a folder in this one."""
+        return Remote(f"{self.address.rstrip('/')}/{folder}")
+
 
 def location_of(address: str | Path) -> Location:
-    """Return the location of an address: a folder, unless it has a scheme.
-
-    Examples
-    --------
-    >>> type(location_of("runs/mine/draws")).__name__, type(location_of("memory://mine")).__name__
-    ('Folder', 'Remote')
-    """
+    """Return the location of an address: a folder, unless it has a scheme."""
     if isinstance(address, Path) or "://" not in address:
         return Folder(Path(address))
     return Remote(address)

@@ -1,4 +1,4 @@
-"""The manifest of a run: the facts of its draws, and the hash of every shard."""
+"""The manifest of a run: the facts of its draws, and the hash and the origin of every shard."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from quasir.core import __version__
+from quasir.core.formatting import short_repr
 from quasir.core.streams import BLOCK, LARGEST_SEED, VERSION
-from quasir.core.version import __version__
 from quasir.errors import StoreError
-
-__all__ = ["BLOCKS_A_SHARD", "MANIFEST", "Manifest", "Shard", "shard_name"]
 
 MANIFEST = "manifest.json"
 LONGEST = 300
 """Characters of a message that shows a value of the file."""
 FORMAT = VERSION
-"""Format of new runs: the version of their random streams. Format 1 can be read, too."""
+"""Format of runs: the version of their random streams."""
 BLOCKS_A_SHARD = 256
 """262,144 draws, or 10 MB of numbers. Runs of language models, which are slower, have fewer."""
 
@@ -91,10 +90,10 @@ class Manifest:
         Name of each file of the user's own features -> its hash.
     shards_at : str or None
         Address of the shards, where they are not in the run's folder.
-    doubts : tuple of str
+    warnings : tuple of str
         Problems of the run that cannot be seen in its draws.
     known : dict or None
-        What is known about ratios that were not drawn (`quasir.draws.known.Known`).
+        What is known about ratios that were not drawn (`quasir.draws.ratio_bounds.RatioBounds`).
     workers, machines : int or None
         How many workers and machines drew the last shards.
     stopped : str or None
@@ -116,7 +115,7 @@ class Manifest:
     recipe: str | None = None
     code: dict[str, str] = field(default_factory=dict)
     shards_at: str | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     known: dict[str, Any] | None = None
     workers: int | None = None
     machines: int | None = None
@@ -131,7 +130,7 @@ class Manifest:
         shards_hash = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
         optional = {
             "shards_at": self.shards_at,
-            "doubts": list(self.doubts) or None,
+            "warnings": list(self.warnings) or None,
             "known": self.known,
             "workers": self.workers,
             "machines": self.machines,
@@ -154,32 +153,25 @@ class Manifest:
             "content": shards_hash.hexdigest(),
             "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
         }
-        return content if self.format == 1 else content | {"sha256": seal_of(content)}
+        return content | {"sha256": seal_of(content)}
 
     @classmethod
     def from_dict(cls, content: Any) -> tuple[Manifest, dict[int, Shard]]:
-        """Read the file's content; return the manifest and the shards.
-
-        Raises
-        ------
-        StoreError
-            If a key is missing or its value is invalid; the message names it.
-        """
+        """Read the file's content; return the manifest and the shards."""
         _must(isinstance(content, dict), "it is not a mapping")
         for name in ("format", "seed", "block", "blocks_a_shard", "shards"):
             _must(name in content, f"it has no {name!r}")
         _must(
-            content["format"] in (1, FORMAT) and content["block"] == BLOCK,
+            content["format"] == FORMAT and content["block"] == BLOCK,
             f"it is of format {content['format']!r} with blocks of {content['block']!r}, and this "
-            f"version reads 1 and {FORMAT} with {BLOCK}",
+            f"version reads format {FORMAT} with blocks of {BLOCK}",
         )
-        if content["format"] != 1:
-            seal = content.get("sha256")
-            _must(
-                seal == seal_of({k: v for k, v in content.items() if k != "sha256"}),
-                f"its own hash, {seal!r}, is not that of its content, so something in it was "
-                "changed by hand",
-            )
+        seal = content.get("sha256")
+        _must(
+            seal == seal_of({k: v for k, v in content.items() if k != "sha256"}),
+            f"its own hash, {seal!r}, is not that of its content, so something in it was "
+            "changed by hand",
+        )
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         manifest = cls(**known)
         manifest._check()
@@ -203,12 +195,13 @@ class Manifest:
         for name in ("recipe", "shards_at", "stopped", "contexts"):
             value = getattr(self, name)
             _must(value is None or isinstance(value, str), f"its {name} is {value!r}")
-        doubts = self.doubts
+        warnings = self.warnings
         _must(
-            isinstance(doubts, (list, tuple)) and all(isinstance(doubt, str) for doubt in doubts),
-            f"its doubts are {doubts!r}",
+            isinstance(warnings, (list, tuple))
+            and all(isinstance(warning, str) for warning in warnings),
+            f"its warnings are {warnings!r}",
         )
-        object.__setattr__(self, "doubts", tuple(doubts))
+        object.__setattr__(self, "warnings", tuple(warnings))
         for name in ("workers", "machines"):
             value = getattr(self, name)
             _must(value is None or _is_count(value), f"its {name} is {value!r}")
@@ -258,3 +251,46 @@ def _is_whole(value: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return _is_whole(value) and value > 0
+
+
+KEY = b"quasir"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the draws of a run are made from.
+
+    Attributes
+    ----------
+    seed : int
+    recipe : str or None
+        Hash of what the draws depend on; None for draws that were saved from Python.
+    """
+
+    seed: int
+    recipe: str | None = None
+
+    def mark(self, number: int) -> dict[bytes, bytes]:
+        """Return the metadata that shard `number` is written with."""
+        facts = {"number": number, "seed": self.seed, "recipe": self.recipe}
+        return {KEY: json.dumps(facts).encode()}
+
+    def check(self, metadata: Mapping[bytes, bytes] | None, number: int, how_to_draw: str) -> None:
+        """Raise an error if a file is not shard `number` of this run."""
+        expected = json.loads(self.mark(number)[KEY])
+        try:
+            found = json.loads((metadata or {})[KEY])
+        except (KeyError, ValueError):
+            found = {}
+        wrong = [
+            f"its {name} is {short_repr(found.get(name))} and should be {short_repr(value)}"
+            for name, value in expected.items()
+            if found.get(name) != value
+        ]
+        if wrong:
+            raise StoreError(
+                f"{shard_name(number)} is not the shard that this run wrote there: "
+                f"{'; '.join(wrong)}. It was copied from elsewhere or edited, and no estimate from "
+                f"it can be trusted. {how_to_draw}",
+                [number],
+            )

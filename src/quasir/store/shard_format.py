@@ -7,25 +7,63 @@ log_base, log_u, and a column `feature:NAME` for each feature.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from quasir.core.items import Coded, Strings, Text, TokenTexts
+from quasir.core.items import Coded, Strings, Text, TokenTexts, as_items
 from quasir.core.types import Items
 from quasir.errors import InputError
-from quasir.store.rows import CONTEXT, FEATURE, Rows
+from quasir.store.store import CONTEXT, FEATURE, Rows
 
-__all__ = ["items_from", "read", "rows_from", "schema_of", "table_of", "write"]
+__all__ = [
+    "items_from",
+    "joined",
+    "read",
+    "read_part",
+    "rows_from",
+    "schema_of",
+    "table_of",
+    "write",
+]
+
+TAG = "__quasir__"
+"""Key of a dictionary that stands for an array, with its dtype, or for a tuple."""
 
 
 def table_of(rows: Rows, first: int) -> pa.Table:
     """Return rows as a table; the first of them is draw number `first` of its run."""
     columns: dict[str, Any] = {"index": np.arange(first, first + len(rows), dtype=np.int64)}
     return pa.table(columns | _item_columns(rows.items) | rows.columns)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of some tables as one; its file is that of the same rows written at once."""
+    if len(tables) == 1:
+        return tables[0]
+    names = tables[0].column_names
+    columns: dict[str, Any] = {}
+    if any(table.column_names != names for table in tables):
+        # Items of several kinds: texts alone in one part, and numbers in another.
+        every = [items_from(table) for table in tables]
+        plain = [part.tolist() if isinstance(part, np.ndarray) else part for part in every]
+        columns = _item_columns(as_items(list(chain.from_iterable(plain))))
+        names = [name for name in names if name not in ("text", "token_ids", "json", "item")]
+    for name in names:
+        parts = [table[name] for table in tables]
+        if name in ("text", "token_ids", "json") or pa.types.is_fixed_size_list(parts[0].type):
+            chunks = [chunk for part in parts for chunk in part.chunks]
+            columns[name] = pa.concat_arrays(chunks)
+        else:
+            # numpy makes one type of two: a feature is boolean in one part, and NaN in another.
+            columns[name] = np.concatenate([part.to_numpy() for part in parts])
+    return pa.table({"index": columns.pop("index")} | columns)
 
 
 def rows_from(table: pa.Table, items: bool) -> Rows:
@@ -48,8 +86,8 @@ def _item_columns(items: Items) -> dict[str, Any]:
         support = _item_columns(_packed(list(items.support)))
         codes = pa.array(items.codes)
         return {name: pa.array(column).take(codes) for name, column in support.items()}
-    if isinstance(items, np.ndarray) and items.dtype.kind in "iufb" and items.ndim == 1:
-        return {"item": items}
+    if isinstance(items, np.ndarray) and items.dtype.kind in "iufb" and all(items.shape[1:]):
+        return {"item": _nested(items)}
     if hasattr(items, "ids"):  # a language model's texts, drawn or read
         ids = pa.ListArray.from_arrays(items.offsets.astype(np.int32), pa.array(items.ids))
         return {"text": _strings(items.strings), "token_ids": ids}
@@ -61,15 +99,64 @@ def _item_columns(items: Items) -> dict[str, Any]:
         return {"text": texts, "token_ids": pa.array([list(item.token_ids) for item in plain])}
     encoded = []
     for item in plain:
-        written = json.dumps(item) if _is_plain(item) else None
-        if written is None:
+        try:
+            encoded.append(json.dumps(_tagged(item)))
+        except (TypeError, ValueError) as error:
             raise InputError(
-                f"an item is a {type(item).__name__}, which a store cannot keep: items must be "
-                "texts, numbers, or lists and dictionaries of those. Save the draws without items, "
-                "or with strings that stand for them."
-            )
-        encoded.append(written)
+                f"an item is a {type(item).__name__}, which a store cannot keep ({error}): items "
+                "must be texts, numbers, arrays of numbers, or lists, tuples and dictionaries of "
+                "those. Save the draws without items, or with strings that stand for them."
+            ) from error
     return {"json": pa.array(encoded, pa.string())}
+
+
+def _nested(items: NDArray[Any]) -> Any:
+    """Return an array as a column: of numbers, or of lists of the sizes of its other axes."""
+    column = pa.array(np.ascontiguousarray(items).ravel())
+    for size in items.shape[:0:-1]:
+        column = pa.FixedSizeListArray.from_arrays(column, size)
+    return column
+
+
+def _unnested(column: pa.ChunkedArray) -> Any:
+    """Return the array of a column that `_nested` made."""
+    shape, kind = [len(column)], column.type
+    if not pa.types.is_fixed_size_list(kind):
+        return column.to_numpy()
+    values = column.combine_chunks()
+    while pa.types.is_fixed_size_list(kind):
+        shape, kind = [*shape, kind.list_size], kind.value_type
+        values = values.flatten()
+    return values.to_numpy(zero_copy_only=False).reshape(shape)
+
+
+def _tagged(item: Any) -> Any:
+    """Return what JSON keeps as it is, with a tag for arrays and tuples."""
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind not in "iufb":
+            raise TypeError(f"an array of {item.dtype} is not one of numbers")
+        # The shape too: a list of no rows does not say how long they are.
+        return {TAG: item.dtype.str, "shape": item.shape, "values": item.ravel().tolist()}
+    if type(item) is tuple:
+        return {TAG: "tuple", "values": [_tagged(part) for part in item]}
+    if type(item) is list:
+        return [_tagged(part) for part in item]
+    if type(item) is dict:
+        if TAG in item or not all(type(key) is str for key in item):
+            raise TypeError(f"its keys must be strings other than {TAG}")
+        return {key: _tagged(part) for key, part in item.items()}
+    if json.loads(json.dumps(item)) != item:
+        raise TypeError("it would be another item when it is read")
+    return item
+
+
+def _untagged(made: dict[str, Any]) -> Any:
+    """Return what `_tagged` made a dictionary of."""
+    if TAG not in made:
+        return made
+    if made[TAG] == "tuple":
+        return tuple(made["values"])
+    return np.array(made["values"], made[TAG]).reshape(made["shape"])
 
 
 def _packed(support: list[Any]) -> Items:
@@ -78,13 +165,6 @@ def _packed(support: list[Any]) -> Items:
     if all(type(item) is int for item in support):
         return np.asarray(support)
     return support
-
-
-def _is_plain(item: Any) -> bool:
-    try:
-        return bool(json.loads(json.dumps(item)) == item)
-    except (TypeError, ValueError):
-        return False
 
 
 def _strings(strings: Strings | list[str]) -> pa.Array:
@@ -101,11 +181,11 @@ def _strings(strings: Strings | list[str]) -> pa.Array:
 def items_from(table: pa.Table) -> Items:
     """Return the items of a table's draws, or None if it has no columns for them."""
     if "item" in table.column_names:
-        return table["item"].to_numpy()
+        return _unnested(table["item"])
     if "json" in table.column_names:
         objects = np.empty(len(table), dtype=object)
         for i, written in enumerate(table["json"].to_pylist()):
-            objects[i] = json.loads(written)
+            objects[i] = json.loads(written, object_hook=_untagged)
         return objects
     if "text" not in table.column_names:
         return None
@@ -123,7 +203,7 @@ def items_from(table: pa.Table) -> Items:
     return TokenTexts(strings, values, starts - starts[0])
 
 
-def write(table: pa.Table, path: Path) -> None:
+def write(table: pa.Table, path: Path | pa.BufferOutputStream) -> None:
     """Write a shard. Texts are compressed; log-probabilities have nothing to compress."""
     compression = {name: "zstd" if _compressible(name) else "none" for name in table.column_names}
     pq.write_table(
@@ -153,6 +233,19 @@ def read(
         memory_map=True,
         page_checksum_verification=check,
     )
+
+
+def read_part(source: pa.BufferReader) -> pa.Table:
+    """Read a checked table with the types that it was written with."""
+    table = read(source, check=True)
+    # Parquet calls the field of a list "element", and Arrow "item".
+    for place, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+        if pa.types.is_list(kind):
+            plain = table[name].cast(pa.list_(kind.value_type))
+            table = table.set_column(place, name, plain)
+        elif pa.types.is_fixed_size_list(kind):
+            table = table.set_column(place, name, _nested(_unnested(table[name])))
+    return table
 
 
 def schema_of(source: Path | pa.BufferReader) -> pa.Schema:

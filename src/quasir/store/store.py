@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,25 +15,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.files import is_file, make_folder, shortened, write_json
+from quasir.core.formatting import command
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Items
 from quasir.errors import InputError, StoreError
-from quasir.store.advice import drawing
-from quasir.store.earlier import mixture_doubt
 from quasir.store.locations import Location, location_of
-from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST, Manifest, Shard, shard_name
-from quasir.store.origin import Origin
-from quasir.store.rows import FEATURE, Rows
+from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST, Manifest, Origin, Shard, shard_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Store", "write_shard"]
+
+FEATURE = "feature:"
+"""Prefix of the name of a feature's column."""
+CONTEXT = "context"
+"""The column of a run over contexts that says which context a draw is of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Draws as a store keeps them.
+
+    Attributes
+    ----------
+    columns : dict
+        log_q, log_p, log_u, log_base if it is known, and `feature:NAME` for each feature.
+    items : column of items, or None
+    """
+
+    columns: dict[str, NDArray[Any]]
+    items: Items = None
+
+    def __len__(self) -> int:
+        return len(self.columns["log_q"])
+
 
 ITEMS = ("text", "token_ids", "item", "json")
 """Columns of a shard that hold its items."""
 MAY_BE_FORGOTTEN = 1 / 500
-"""Share of the shards that a killed process may have to draw again.
+"""Share of the shards that a killed process may have to draw again, and
+"""
+FORGOTTEN_SECONDS = 3.0
+"""the longest time without their being listed.
 
 The manifest lists all shards. With 100,000 of them, writing it after each shard would take longer
 than drawing.
@@ -67,7 +91,12 @@ class Store:
 
     def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:
         self.folder, self.manifest, self.shards = folder, manifest, shards
-        self._unwritten = 0
+        self._unwritten, self._written, self._writing = 0, time.monotonic(), 0.0
+
+    @property
+    def all_listed(self) -> bool:
+        """Whether the file of the manifest lists every recorded shard."""
+        return self._unwritten == 0
 
     @classmethod
     def create(
@@ -112,8 +141,8 @@ class Store:
 
     @property
     def streams(self) -> DrawStreams:
-        """The random streams of its draws, in the version that the run began with."""
-        return DrawStreams(self.seed, version=self.manifest.format)
+        """The random streams of its draws."""
+        return DrawStreams(self.seed)
 
     @property
     def origin(self) -> Origin:
@@ -131,10 +160,16 @@ class Store:
         return BLOCK * self.blocks_a_shard
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Problems of the run that cannot be seen in its draws."""
-        earlier = mixture_doubt(self.folder) if self.manifest.format == 1 else ()
-        return self.manifest.doubts + earlier
+        return self.manifest.warnings
+
+    def how_to_draw(self, *options: str) -> str:
+        """Return the sentence that says how to get draws that are absent or damaged."""
+        if self.manifest.recipe is None:
+            return "No recipe says how to draw them: save them again, into another folder."
+        own_code = any(name.endswith(".py") for name in self.manifest.code)
+        return f"`{command('draw', self.folder, *options, own_code=own_code)}` draws them."
 
     def __len__(self) -> int:
         """Return the number of draws before the first gap."""
@@ -152,7 +187,7 @@ class Store:
         """Return the numbers of the shards before the first gap."""
         n = len(self)
         if n == 0:
-            raise StoreError(f"{self.folder} holds no draws yet. {drawing(self.folder)}")
+            raise StoreError(f"{self.folder} holds no draws yet. {self.how_to_draw()}")
         return range(-(-n // self.shard_size))
 
     @cached_property
@@ -178,8 +213,10 @@ class Store:
 
     def add(self, number: int, rows: Rows, seconds: float | None = None) -> None:
         """Write a shard, whole or not at all, and then the manifest that lists it."""
-        first = number * self.shard_size
-        sha256 = write_shard(self.location, number, rows, first, self.origin)
+        from quasir.store.shard_format import table_of
+
+        table = table_of(rows, number * self.shard_size)
+        sha256 = write_shard(self.location, number, table, self.origin)
         file = self.location.identity(shard_name(number))
         self.shards[number] = Shard(len(rows), sha256, seconds, file)
         self.write_manifest()
@@ -188,7 +225,8 @@ class Store:
         """List a shard that is already written; the manifest is written now or after later ones."""
         self.shards[number] = shard
         self._unwritten += 1
-        if self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
+        long_ago = time.monotonic() - self._written > FORGOTTEN_SECONDS + 10 * self._writing
+        if long_ago or self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
             self.write_manifest()
 
     def settle(self) -> None:
@@ -202,8 +240,10 @@ class Store:
 
     def write_manifest(self) -> None:
         """Write the manifest to its file."""
-        self._unwritten = 0
+        start = time.monotonic()
         write_json(self.folder / MANIFEST, self.manifest.to_dict(self.shards, len(self)))
+        self._unwritten, self._written = 0, time.monotonic()
+        self._writing = self._written - start
 
     def damaged(self, marks: bool = False) -> list[int]:
         """Return the shards that are absent or changed; with `marks`, also those of other runs."""
@@ -233,7 +273,7 @@ class Store:
             raise StoreError(
                 f"{len(wrong)} of {len(self.shards)} shards of {self.folder} are absent, truncated "
                 f"or edited: {names}{more}. Their hashes are not those of the manifest, so no "
-                f"estimate from them can be trusted. {drawing(self.folder, '--repair')}",
+                f"estimate from them can be trusted. {self.how_to_draw('--repair')}",
                 wrong,
             )
 
@@ -291,8 +331,7 @@ class Store:
 
     def check_origin(self, number: int, metadata: Any) -> None:
         """Raise an error if a file has not the mark of shard `number` of this run."""
-        if self.manifest.format != 1:
-            self.origin.check(metadata, number, self.folder)
+        self.origin.check(metadata, number, self.how_to_draw("--repair"))
 
     def _number_columns(self) -> list[str]:
         from quasir.store.shard_format import schema_of
@@ -301,9 +340,9 @@ class Store:
         return [name for name in there if name.startswith(("log_", FEATURE))]
 
 
-def write_shard(location: Location, number: int, rows: Rows, first: int, origin: Origin) -> str:
-    """Write rows, the first of which is draw `first` of the run; return the file's SHA-256."""
-    from quasir.store.shard_format import table_of, write
+def write_shard(location: Location, number: int, table: pa.Table, origin: Origin) -> str:
+    """Write a table of draws as a shard; return the file's SHA-256."""
+    from quasir.store.shard_format import write
 
-    table = table_of(rows, first).replace_schema_metadata(origin.mark(number))
-    return location.write(shard_name(number), lambda temporary: write(table, temporary))
+    marked = table.replace_schema_metadata(origin.mark(number))
+    return location.write(shard_name(number), lambda temporary: write(marked, temporary))

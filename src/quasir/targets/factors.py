@@ -9,12 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import number, show
+from quasir.core.arguments import number
+from quasir.core.formatting import short_repr
 from quasir.core.types import Array
 from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature
-
-__all__ = ["Factor", "Pointwise", "Tilt", "reward", "tilt"]
 
 
 class Factor(Protocol):
@@ -142,7 +141,8 @@ def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0)
     value = number("temperature", temperature)
     if not 0 < value < np.inf or 1.0 / value == np.inf:
         raise InputError(
-            f"temperature is {show(temperature)}, but must be above 0, finite, and not so small "
+            f"temperature is {short_repr(temperature)}, but must be above 0, finite, and not so "
+            "small "
             "that 1/temperature is infinite."
         )
     feature = function if isinstance(function, Feature) else Feature("reward", function)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import LARGEST, check_bool, check_callable, number, reals, show
-from quasir.core.items import Coded, check_items
+from quasir.core.arguments import LARGEST, check_bool, check_callable, number, reals
+from quasir.core.formatting import short_repr
+from quasir.core.items import Coded, as_items, check_items, take
 from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
-from quasir.targets.word_group import WordGroup
-
-__all__ = ["Feature"]
 
 Spans = Callable[[str], list[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class WordGroup:
+    """Words of which one is enough: whether as whole words only, and whether case matters."""
+
+    words: tuple[str, ...]
+    whole: bool = True
+    case: bool = False
 
 
 class Feature:
@@ -43,7 +51,7 @@ class Feature:
         From a text to the places (start, end) that make the feature fire, to colour them.
     boolean : bool
         Declares that it is true or false for every item. A declaration is held to: any other
-        value is an error. It is what a ceiling of the ratios, and so a promise, can rest on.
+        value is an error. It is what a ceiling of the ratios, and so a guarantee, can rest on.
     low, high : float, optional
         Declare that no item has a smaller, or a larger, value. One of them may be left out.
 
@@ -75,11 +83,12 @@ class Feature:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InputError(
-                f"a feature's name is {show(name)}, but must be a string that names it."
+                f"a feature's name is {short_repr(name)}, but must be a string that names it."
             )
         if not callable(function):
             raise InputError(
-                f"feature {show(name)} has no function: {show(function)} cannot be called."
+                f"feature {short_repr(name)} has no function: {short_repr(function)} cannot be "
+                "called."
             )
         check_bool("batched", batched)
         check_bool("expensive", expensive)
@@ -111,7 +120,9 @@ class Feature:
         except FeatureError:
             raise
         except Exception as error:
-            what = show(argument[0]) if self.batched and len(argument) else show(argument)
+            what = (
+                short_repr(argument[0]) if self.batched and len(argument) else short_repr(argument)
+            )
             where = f"a batch of {len(argument)} items beginning with" if self.batched else "item"
             raise FeatureError(
                 f"feature {self.name!r} failed with {type(error).__name__}: {error}, on {where} "
@@ -137,7 +148,7 @@ class Feature:
             i = int(np.argmax(wrong))
             raise FeatureError(
                 f"feature {self.name!r} is {column[i]} for {int(wrong.sum())} of {len(items)} "
-                f"items, the first being {show(items[i])}; it must be finite, and at most "
+                f"items, the first being {short_repr(items[i])}; it must be finite, and at most "
                 f"{LARGEST:g} in size."
             )
         self._keeps_to_its_bounds(column, items)
@@ -154,27 +165,21 @@ class Feature:
             declared = "is declared boolean" if self.boolean else f"is declared {_range(low, high)}"
             raise FeatureError(
                 f"feature {self.name!r} {declared}, but is {column[i]:g} for {int(wrong.sum())} of "
-                f"{len(items)} items, the first being {show(items[i])}. Promises rest on what a "
-                "feature declares: correct the declaration, or the function."
+                f"{len(items)} items, the first being {short_repr(items[i])}. Guarantees rest on "
+                "what a feature declares: correct the declaration, or the function."
             )
 
     def __invert__(self) -> Feature:
         """Return the feature that fires where this one does not."""
-        from quasir.targets.combine import opposite
-
-        return opposite(self)
+        return _opposite(self)
 
     def __and__(self, other: Any) -> Feature:
         """Return the feature that fires where both do."""
-        from quasir.targets.combine import combined
-
-        return combined("and", self, other) if isinstance(other, Feature) else NotImplemented
+        return _combined("and", self, other) if isinstance(other, Feature) else NotImplemented
 
     def __or__(self, other: Any) -> Feature:
         """Return the feature that fires where at least one does."""
-        from quasir.targets.combine import combined
-
-        return combined("or", self, other) if isinstance(other, Feature) else NotImplemented
+        return _combined("or", self, other) if isinstance(other, Feature) else NotImplemented
 
     def __bool__(self) -> bool:
         raise InputError(
@@ -217,14 +222,15 @@ class Feature:
         return multiply(base, Pointwise(self))
 
     def __repr__(self) -> str:
-        return f"Feature({show(self.name)})"
+        return f"Feature({short_repr(self.name)})"
 
 
 def _bounds(name: str, boolean: bool, low: Any, high: Any) -> tuple[float, float]:
     """Return the least and the greatest value that are declared; infinite where none is."""
     if boolean and not (low is None and high is None):
         raise InputError(
-            f"feature {show(name)} is declared boolean, so it is 0 or 1: leave out low and high."
+            f"feature {short_repr(name)} is declared boolean, so it is 0 or 1: leave out low and "
+            "high."
         )
     if boolean:
         return 0.0, 1.0
@@ -232,7 +238,8 @@ def _bounds(name: str, boolean: bool, low: Any, high: Any) -> tuple[float, float
     most = math.inf if high is None else number("high", high)
     if not least <= most or least == math.inf or most == -math.inf:
         raise InputError(
-            f"feature {show(name)} is declared between {show(low)} and {show(high)}: no number is."
+            f"feature {short_repr(name)} is declared between {short_repr(low)} and "
+            f"{short_repr(high)}: no number is."
         )
     return least, most
 
@@ -241,3 +248,79 @@ def _range(low: float, high: float) -> str:
     if low == -math.inf:
         return f"at most {high:g}"
     return f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+
+
+def _opposite(feature: Feature) -> Feature:
+    name = f"not {_name(feature, 'not')}"
+    made = Feature(
+        name, _Opposite(feature), batched=True, expensive=feature.expensive, boolean=True
+    )
+    made._made_of = ("not", feature)
+    return made
+
+
+def _combined(how: Literal["and", "or"], first: Feature, second: Feature) -> Feature:
+    """Return the feature that fires where both do, or where at least one does."""
+    cheap, dear = sorted((first, second), key=lambda feature: feature.expensive)
+    both = _Combined(how == "or", cheap, dear)
+    made = Feature(
+        f"{_name(first, how)} {how} {_name(second, how)}",
+        both,
+        batched=True,
+        expensive=dear.expensive,
+        spans=both.spans if first.spans or second.spans else None,
+        boolean=True,
+    )
+    made._made_of = (how, first, second)
+    return made
+
+
+@dataclass(frozen=True)
+class _Opposite:
+    """Whether a feature does not fire."""
+
+    feature: Feature
+
+    def __call__(self, items: Items) -> NDArray[np.bool_]:
+        return ~self.feature.as_boolean(self.feature(items))
+
+
+@dataclass(frozen=True)
+class _Combined:
+    """Whether both features fire, or at least one; the dear one is asked where it decides."""
+
+    decides: bool
+    cheap: Feature
+    dear: Feature
+
+    def __call__(self, items: Items) -> NDArray[np.bool_]:
+        column = self.cheap.as_boolean(self.cheap(items)).copy()
+        if not self.dear.expensive:
+            other = self.dear.as_boolean(self.dear(items))
+            return column | other if self.decides else column & other
+        left = np.flatnonzero(column != self.decides)
+        if len(left):
+            column[left] = self.dear.as_boolean(self.dear(take(as_items(items), left)))
+        return column
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        parts = (self.cheap, self.dear)
+        places = [place for f in parts if f.spans for place in f.spans(text)]
+        return _merged(sorted(set(places)))
+
+
+def _name(feature: Feature, how: str) -> str:
+    """Return the name of a part, in brackets where it could be read in two ways."""
+    inner = feature._made_of[0] if feature._made_of else how
+    return feature.name if inner in (how, "not") else f"({feature.name})"
+
+
+def _merged(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join places that overlap; they are sorted."""
+    joined: list[tuple[int, int]] = []
+    for start, end in places:
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined

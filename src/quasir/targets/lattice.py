@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import LARGEST, check_count, check_request, number, reals, show
+from quasir.core.arguments import LARGEST, check_count, check_request, number, reals
+from quasir.core.formatting import short_repr
 from quasir.core.items import check_items
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
@@ -258,7 +259,7 @@ def _finite(name: str, values: ArrayLike) -> Array:
     array = reals(name, values).astype(np.float64)
     if not (np.abs(array) <= LARGEST).all():
         raise InputError(
-            f"{name} are {show(values)}, but must be finite, and at most {LARGEST:g} in size."
+            f"{name} are {short_repr(values)}, but must be finite, and at most {LARGEST:g} in size."
         )
     return array
 

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.arguments import is_iterable, show
+from quasir.core.arguments import check_callable, is_iterable
+from quasir.core.formatting import short_repr
 from quasir.core.items import as_items, take
-from quasir.core.optional import offered
 from quasir.core.scores import log_prob_of
-from quasir.core.types import Array, Items
+from quasir.core.types import Array, Items, optional_attribute
 from quasir.errors import InputError
 from quasir.targets.factors import Factor, Pointwise
 from quasir.targets.feature import Feature
-
-__all__ = ["Product", "multiply"]
 
 LINE = 100
 """Longest repr."""
@@ -84,13 +82,15 @@ class Product:
         for factor in self.factors:
             if not callable(getattr(factor, "log_factor", None)):
                 raise InputError(
-                    f"{show(factor)} is not a factor: use base * feature, or qr.tilt(feature, c)."
+                    f"{short_repr(factor)} is not a factor: use base * feature, or "
+                    "qr.tilt(feature, c)."
                 )
         by_name: dict[str, Feature] = {}
         for feature in (*(factor.feature for factor in self.factors), *self.watched):
             if not isinstance(feature, Feature):
                 raise InputError(
-                    f"{show(feature)} is not a feature: make one with qr.Feature(name, function)."
+                    f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, "
+                    "function)."
                 )
             if not by_name.setdefault(feature.name, feature).same_as(feature):
                 raise InputError(f"two different features are called {feature.name!r}: rename one.")
@@ -100,7 +100,7 @@ class Product:
     @property
     def density(self) -> bool | None:
         """Whether the base is a density; None if it does not say."""
-        return offered(self.base, "density")  # type: ignore[no-any-return]
+        return optional_attribute(self.base, "density")  # type: ignore[no-any-return]
 
     def watch(self, *features: Feature) -> Product:
         """Return the same target, with draws that record these features as well."""
@@ -166,13 +166,40 @@ class Product:
         return Scores(log_p, scored, columns, n - len(left))
 
     def __repr__(self) -> str:
-        text = " * ".join([show(self.base, 60), *(str(factor) for factor in self.factors)])
+        text = " * ".join([short_repr(self.base, 60), *(str(factor) for factor in self.factors)])
         return text if len(text) <= LINE else text[: LINE - 3] + "..."
+
+
+class Conditional:
+    """A target that takes a context, such as the sentence to paraphrase.
+
+    Draws, curves and samplers are per context: `given` returns an ordinary target.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"rain": 0.5, "sun": 0.5})
+    >>> target = qr.Conditional(lambda word: base * qr.features.contains(word))
+    >>> target.given("sun").log_score(["rain", "sun"]).round(3)
+    array([  -inf, -0.693])
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        check_callable("the argument of Conditional", make, "a function from a context to a target")
+        self.make = make
+
+    def given(self, context: Any) -> Any:
+        """Return the target for this context."""
+        return self.make(context)
+
+    def log_score(self, items: Items) -> Array:
+        """Refuse: there is no score without a context."""
+        raise InputError("this target needs a context: use target.given(context).")
 
 
 def _several(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, (str, Feature, Mapping)) or not is_iterable(given):
-        raise InputError(f"{name} are {show(given)}, but must be a list.")
+        raise InputError(f"{name} are {short_repr(given)}, but must be a list.")
     return tuple(given)
 
 

@@ -1,6 +1,13 @@
 """Hugging Face language models as proposals and bases. Importing this package imports torch."""
 
-import quasir.text.determinism  # noqa: F401  before torch
+import os
+
+# Before torch is imported: on most CPUs it multiplies matrices with Intel MKL, whose order of
+# summation depends on the number of threads, and sometimes the last bit decides which token is
+# drawn. In strict mode the order is fixed, so one process and several give the same draws. With
+# other libraries, or on another kind of CPU, a draw may still differ.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
 from quasir.text.causal import CausalLM
 from quasir.text.differentiable import DifferentiableText
 from quasir.text.guided import Guided

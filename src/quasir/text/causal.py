@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from quasir.core.arguments import check_count
-from quasir.core.requests import Part, Request
-from quasir.core.types import Array, Batch, Items
+from quasir.core.types import Array, Part, Request
 from quasir.errors import InputError
 from quasir.guides.guide import Guide
-from quasir.text.batch_halving import BatchHalving
+from quasir.text.causal_decoding import decode, decode_together, same_family
 from quasir.text.decoding import Chooser
 from quasir.text.guided import Guided
-from quasir.text.loading import named_or_given
-from quasir.text.log_prob import score_texts
-from quasir.text.plain_head import has_plain_head
-from quasir.text.prefixes import as_chat, prefix_of
-from quasir.text.prompts import Prompts, decode
-from quasir.text.texts import Texts
-from quasir.text.together import decode_together, same_family
-from quasir.text.tokenizers import as_texts
-from quasir.text.warp import Warp
-
-__all__ = ["CausalLM"]
-
-ROWS = 512
-"""Texts decoded or scored at once, unless memory runs out."""
+from quasir.text.language_model import ModelOptions, NetworkLM
+from quasir.text.prompts import Prompts, as_chat, prefix_tokens
 
 
-class CausalLM(BatchHalving):
+class CausalLM(NetworkLM):
     """A causal language model: `sample` draws texts, `log_prob` scores them.
 
     A text has at most `max_tokens` tokens, and the end-of-sequence token counts as one. A text
@@ -72,6 +57,7 @@ class CausalLM(BatchHalving):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import quasir as qr
     >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
     >>> items, log_q = base.sample(4, np.random.default_rng(0))
@@ -79,7 +65,8 @@ class CausalLM(BatchHalving):
     True
     """
 
-    prefix_stable = True
+    kind = "causal"
+    _rows = 512
 
     def __init__(
         self,
@@ -88,37 +75,14 @@ class CausalLM(BatchHalving):
         max_tokens: int = 40,
         prompt: str | None = None,
         chat: Any = None,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        revision: str | None = None,
-        adapter: str | None = None,
-        trust_remote_code: bool = False,
-        model: Any = None,
-        tokenizer: Any = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        check_count("max_tokens", max_tokens)
-        self.warp = Warp(temperature, top_k, top_p)
-        self.model, self.tokenizer = named_or_given(
-            "causal",
-            name,
-            model,
-            tokenizer,
-            device=device,
-            dtype=dtype,
-            revision=revision,
-            adapter=adapter,
-            trust_remote_code=trust_remote_code,
-        )
-        self.name, self.revision, self.adapter = name, revision, adapter
-        self.max_tokens, self.prompt, self.chat = max_tokens, prompt, as_chat(chat)
+        super().__init__(name, max_tokens=max_tokens, **options)
+        self.prompt, self.chat = prompt, as_chat(chat)
         if prompt is not None and chat is not None:
             raise InputError("give a prompt or a chat, not both.")
-        self._rows = ROWS
-        self.prefix = prefix_of(self.tokenizer, prompt, self.chat, name)
-        limit = getattr(self.model.config, "max_position_embeddings", None)
+        self.prefix = prefix_tokens(self.tokenizer, prompt, self.chat, name)
+        limit = self.positions
         if limit is not None and len(self.prefix) + max_tokens - 1 > limit:
             raise InputError(
                 f"max_tokens = {max_tokens}, after {len(self.prefix)} tokens of prompt, is more "
@@ -127,6 +91,21 @@ class CausalLM(BatchHalving):
             )
         self._prompt_states: Prompts | None = None
         self._shared: dict[Any, Any] = {}  # what all variants of this model have in common
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How texts are drawn: what the constructor takes beside the weights."""
+        return super().settings | {"prompt": self.prompt, "chat": self.chat}
+
+    def varied(self, **changes: Any) -> CausalLM:
+        """Return a model with the same weights and some settings changed."""
+        # A prompt replaces a chat, and a chat a prompt.
+        other = (
+            {} if changes.keys().isdisjoint(("prompt", "chat")) else {"prompt": None, "chat": None}
+        )
+        made = self._variant(CausalLM, **other | changes)
+        made._shared = self._shared
+        return made
 
     def prompted(self, prompt: str) -> CausalLM:
         """Return this model with a prompt: it draws and scores continuations of the prompt."""
@@ -139,53 +118,9 @@ class CausalLM(BatchHalving):
         """
         return Guided(self, guide, share)
 
-    def varied(self, **changes: Any) -> CausalLM:
-        """Return a model with the same weights and some settings changed."""
-        before = (
-            {} if {"prompt", "chat"} & set(changes) else {"prompt": self.prompt, "chat": self.chat}
-        )
-        settings = {
-            "max_tokens": self.max_tokens,
-            **before,
-            "temperature": self.warp.temperature,
-            "top_k": self.warp.top_k,
-            "top_p": self.warp.top_p,
-            **changes,
-        }
-        copy = CausalLM(model=self.model, tokenizer=self.tokenizer, **settings)
-        copy.name, copy.revision, copy.adapter = self.name, self.revision, self.adapter
-        copy._shared, copy._rows = self._shared, self._rows
-        return copy
-
     def __getstate__(self) -> dict[str, Any]:
         plain = {key: kept for key, kept in self._shared.items() if key == "plain"}
         return self.__dict__ | {"_shared": plain}
-
-    @property
-    def device(self) -> torch.device:
-        """The device that holds the weights."""
-        return torch.device(self.model.device)
-
-    @property
-    def truncates(self) -> bool:
-        """Whether top-k or top-p gives some texts probability 0."""
-        return self.warp.truncates
-
-    @property
-    def end(self) -> int | None:
-        """The token that ends a text."""
-        token: int | None = self.tokenizer.eos_token_id
-        return token
-
-    @torch.inference_mode()
-    def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw n texts. All uniforms, one a token, are taken from `rng` before decoding starts."""
-        uniforms = rng.random((n, self.max_tokens))
-        tokens, lengths, log_q = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
-        items = Texts.from_rows(
-            tokens.cpu().numpy().astype(np.int32), lengths.cpu().numpy(), self.tokenizer
-        )
-        return Batch(items, log_q.cpu().numpy())
 
     def sample_together(
         self, models: Sequence[Any], requests: Sequence[Request]
@@ -200,27 +135,6 @@ class CausalLM(BatchHalving):
         self, uniforms: Array, rows: int, chooser: Chooser | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         return decode(self, self._prompt(), uniforms, rows, chooser)
-
-    @torch.inference_mode()
-    def log_prob(self, items: Items) -> Array:
-        """Return the log-probability that `sample` draws each text with."""
-        texts = as_texts(items, self.tokenizer)
-        return self._with_less_memory(
-            lambda rows: score_texts(
-                texts,
-                self._hidden,
-                self._head,
-                warp=self.warp,
-                end=self.end,
-                limit=self.max_tokens,
-                rows=rows,
-                vocabulary=self.model.config.vocab_size,
-                device=self.device,
-            )
-        )
-
-    log_score = log_prob
-    log_z = 0.0
 
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return the logits at chosen positions, before temperature, top-k and top-p.
@@ -247,7 +161,6 @@ class CausalLM(BatchHalving):
         return self._prompt_states
 
     def _hidden(self, ids: Tensor) -> Tensor:
-        """Return the states that predict each token of the rows, and the state after the last."""
         prefix = torch.tensor(self.prefix, device=self.device).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)
         # The mask is causal and padding is on the right: no token attends to padding.
@@ -255,16 +168,8 @@ class CausalLM(BatchHalving):
         states = self._states(input_ids=whole, attention_mask=everything, use_cache=False)
         return states[:, len(self.prefix) - 1 :]
 
-    @property
-    def _plain(self) -> bool:
-        """Whether logits are the output embeddings times the last states, as in most models."""
-        if "plain" not in self._shared:
-            ids = torch.tensor([self.prefix], device=self.device)
-            self._shared["plain"] = has_plain_head(self.model, ids)
-        plain: bool = self._shared["plain"]
-        return plain
-
     def _states(self, **inputs: Any) -> Tensor:
+        """Return the last states, or the logits themselves where the model makes its own."""
         if self._plain:
             states: Tensor = self.model.base_model(**inputs).last_hidden_state
             return states
@@ -275,11 +180,29 @@ class CausalLM(BatchHalving):
         logits: Tensor = self.model.get_output_embeddings()(states) if self._plain else states
         return logits
 
+    @property
+    def _plain(self) -> bool:
+        """Whether logits are the output embeddings times the last states, as in most models.
+
+        Models that scale or cap their logits compute them themselves.
+        """
+        if "plain" not in self._shared:
+            self._shared["plain"] = self._has_plain_head()
+        plain: bool = self._shared["plain"]
+        return plain
+
+    @torch.inference_mode()
+    def _has_plain_head(self) -> bool:
+        model, ids = self.model, torch.tensor([self.prefix], device=self.device)
+        was_training = model.training
+        model.eval()  # with dropout the two passes below would differ
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+        ours = model.get_output_embeddings()(model.base_model(**inputs).last_hidden_state)
+        logits = model(**inputs).logits
+        model.train(was_training)
+        return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-3, rtol=1e-3)
+
     def __repr__(self) -> str:
         prompt = "" if self.prompt is None else f", prompt={self.prompt!r}"
         prompt = prompt if self.chat is None else f", chat={self.chat!r}"
         return f"CausalLM({self.name!r}, max_tokens={self.max_tokens}{prompt})"
-
-    def encode(self, texts: Sequence[str]) -> Texts:
-        """Encode texts with this model's tokenizer."""
-        return as_texts(list(texts), self.tokenizer)

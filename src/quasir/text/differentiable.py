@@ -13,15 +13,9 @@ from torch import Tensor
 from quasir.core.arguments import check_count
 from quasir.core.types import Array, Items
 from quasir.errors import InputError, ScoreError
-from quasir.text.batch_halving import BatchHalving
 from quasir.text.causal import CausalLM
-from quasir.text.texts import Texts
-from quasir.text.tokenizers import as_texts
-
-__all__ = ["DifferentiableText"]
-
-ROWS = 64
-"""Texts differentiated at once, unless memory runs out."""
+from quasir.text.language_model import BatchHalving
+from quasir.text.texts import Texts, as_texts
 
 
 class DifferentiableText(BatchHalving):
@@ -61,6 +55,8 @@ class DifferentiableText(BatchHalving):
     4
     """
 
+    _rows = 64
+
     def __init__(self, base: CausalLM, log_factor: Callable[[Tensor], Tensor], length: int) -> None:
         check_count("length", length)
         if length > base.max_tokens:
@@ -81,7 +77,6 @@ class DifferentiableText(BatchHalving):
         self.base, self.log_factor, self.size = base, log_factor, length
         self._embedding = base.model.get_input_embeddings()
         self.categories = int(self._embedding.weight.shape[0])
-        self._rows = ROWS
 
     def encode(self, items: Items) -> list[tuple[int, ...]]:
         """Return items as rows of token ids."""

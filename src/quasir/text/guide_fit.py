@@ -3,25 +3,40 @@
 What is minimised is Renyi's divergence D_k(p, q) = log E_p[(p/q)^(k - 1)]/(k - 1), which is KL at
 k = 1. It is convex in the logs of the factors if the base has no share, since -log q then is. Means
 under p are estimated on draws with the weights P/m, m being the mixture of the proposals that drew
-them. No network is asked: `Masses` has all that log q depends on.
+them. No network is asked: `Masses` has all that log q depends on. The pilot has a few rounds of
+draws, each from what the earlier ones gave.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from quasir.core.types import Array
-from quasir.guides.boost import LARGEST
-from quasir.guides.boost_machine import BoostMachine
+from quasir.core.arguments import check_count
+from quasir.core.items import take
+from quasir.core.progress import Progress
+from quasir.core.streams import Purpose, derived_seed, root_seed
+from quasir.core.types import Array, Seed, Target
+from quasir.draws.draw import draw
+from quasir.draws.draws import Draws
+from quasir.errors import InputError, TuningError
+from quasir.guides.automaton import BoostMachine
+from quasir.guides.boost import LARGEST, Boost
+from quasir.guides.product import Both, BothMachine
+from quasir.targets.product import Product
+from quasir.text.fingerprints import find_setting
 from quasir.text.guide_masses import Masses
+from quasir.text.texts import as_texts
 
-__all__ = ["Fit", "PilotRound", "fitted", "minimised"]
+if TYPE_CHECKING:
+    from quasir.text.guided import Guided
 
 SPREAD, WIDE = 1.5, 3.0
 """Standard deviations of log factors, as a prior: about their group's mean, and of that mean."""
@@ -35,67 +50,121 @@ and without them a text so spelled has a ratio a hundred times that of the other
 LEAST = 0.05
 """Smallest factor, for the usual spellings of words that are not wanted."""
 LEAST_SHARE, MOST_SHARE = 0.1, 0.5
-"""Shares of the base that are considered. The ceiling of the ratios is b_max/share, and promises
+"""Shares of the base that are considered. The ceiling of the ratios is b_max/share, and guarantees
 need a low one; a share of 0.1 instead of 0.02 costs 3 % of the acceptance of `scientists`."""
+ROUNDS = (0.15, 0.15, 0.2, 0.5)
+"""Parts of the pilot. The first ones may be far from the best factors."""
+START = 10.0
+"""Factor of the first round where none is given."""
+RARE_GO_ON = ("rare", "go-on")
+"""In the names of those factors."""
+FEW = 20
+"""With fewer possible draws in a round, its factors are raised instead of fitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class PilotRound:
-    """The draws of one round that the target allows.
+    """The draws of one round that the target allows, and the proposal that drew them."""
 
-    Attributes
-    ----------
-    n : int
-        Draws of the round, with those that the target forbids.
-    log_b : array
-        log P - log a of the others.
-    masses : Masses
-    log_factors : array
-        Log factors, by name, of the proposal of this round.
-    share : float
-        Share of the base in it.
-    """
-
-    n: int
-    log_b: Array
+    n: int  # draws of the round, with those that the target forbids
+    log_b: Array  # log P - log a of the others
     masses: Masses
-    log_factors: Array
-    share: float
+    log_factors: Array  # by name
+    share: float  # of the base
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     """Fitted log factors, by name, and the share of the base."""
 
     log_factors: Array
     share: float
-    ess: float
-    """Effective number of pilot draws from p."""
 
 
-def fitted(rounds: Sequence[PilotRound], machine: BoostMachine, share: float | None) -> Fit:
+def fit_guide(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -> Guided:
+    """Return q with fitted factors; see `Guided.fit`."""
+    check_count("n", n, least=64)
+    boosts = [part for part in q.guide.parts if isinstance(part, Boost)]
+    if not boosts:
+        raise InputError(f"{q.guide!r} has no factors to fit: fit is for boosts.")
+    if not isinstance(target, Product) or target.base is not q.base:
+        raise InputError(
+            f"the target must be made of this very base, as base * feature, not {target!r}: the "
+            "fit needs log a and log q of one pass."
+        )
+    begun = replace(boosts[0], factors=tuple(c or START for c in boosts[0].factors))
+    machine = BoostMachine(begun, q.vocabulary, watched=True)
+    root, share, log_factors = root_seed(seed), q.share, machine.log_factors
+    rounds: list[PilotRound] = []
+    sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
+    for number, size in enumerate(sizes.tolist()):
+        tried = np.minimum(log_factors, np.log(LARGEST))
+        tried = np.where(_goes_on(machine), np.maximum(tried, np.log(RARE)), tried)
+        now = _with_factors(q, machine, tried, share)
+        streams = derived_seed(root, Purpose.GUIDE, number)
+        draws = draw(target, now, size, streams, progress=progress)
+        rounds.append(_round(now, machine, draws, tried))
+        found = sum(len(r.log_b) for r in rounds)
+        if found < FEW and number + 1 < len(sizes):
+            log_factors = log_factors + np.log(START) * _not_given(boosts[0], machine)
+            continue
+        if found == 0:
+            raise TuningError(
+                f"none of the pilot's {n:,} draws is possible under the target, so no factor can "
+                "be fitted. Give a larger n, or factors to begin with: boost({'word': 100.0})."
+            )
+        log_factors, share = fit_rounds(rounds, machine, None if q.share else 0.0)
+    return _with_factors(q, machine, log_factors, share)
+
+
+def _not_given(boost: Boost, machine: BoostMachine) -> NDArray[np.bool_]:
+    """Return which factors the boost leaves to the fit; all of them if it leaves none."""
+    left = np.array([boost.factors[int(group)] is None for group, *_ in machine.name_parts])
+    return left if left.any() else ~left
+
+
+def _goes_on(machine: BoostMachine) -> NDArray[np.bool_]:
+    """Return which tokens go on with a rare spelling: the pilot tries them in every round."""
+    return np.array([parts[1:3] == RARE_GO_ON for parts in machine.name_parts])
+
+
+def _with_factors(q: Guided, machine: BoostMachine, log_factors: Array, share: float) -> Guided:
+    """Return q with other factors and another share."""
+    named = dict(zip(machine.names, np.exp(log_factors).tolist(), strict=True))
+    setting = find_setting(q.base, q.languages)
+    parts = [
+        part.with_factors(named, setting) if isinstance(part, Boost) else part
+        for part in q.guide.parts
+    ]
+    return type(q)(q.base, Both.of(parts), share)
+
+
+def _round(now: Guided, machine: BoostMachine, draws: Draws, log_factors: Array) -> PilotRound:
+    """Return what the fit needs of a round's draws: those that the target allows, in one pass."""
+    assert draws.log_base is not None
+    possible = np.flatnonzero(draws.log_p > -np.inf)
+    texts = as_texts(take(draws.items, possible), now.tokenizer)
+    others = [part for part in now.guide.parts if not isinstance(part, Boost)]
+    rest = BothMachine([part.compile(now.vocabulary) for part in others])
+    masses = Masses.of(now.base, texts, rest, all(part.below_one for part in others), machine)
+    log_b = (draws.log_p - draws.log_base)[possible]
+    return PilotRound(len(draws), log_b, masses, log_factors, now.share)
+
+
+def fit_rounds(rounds: Sequence[PilotRound], machine: BoostMachine, share: float | None) -> Fit:
     """Return the factors, and the share unless it is given, that bring q closest to p."""
     counts = _counts(machine)
     masses = Masses.concatenate([r.masses for r in rounds], len(counts))
     log_b = np.concatenate([r.log_b for r in rounds])
-    return minimised(masses, log_b, _log_weights(rounds, masses, log_b, counts), machine, share)
+    return minimise_distance(
+        masses, log_b, _log_weights(rounds, masses, log_b, counts), machine, share
+    )
 
 
-def minimised(
+def minimise_distance(
     masses: Masses, log_b: Array, log_weight: Array, machine: BoostMachine, share: float | None
 ) -> Fit:
-    """Return the factors, and the share unless it is given, that bring q closest to p.
-
-    Parameters
-    ----------
-    masses : Masses
-        Of some texts.
-    log_b, log_weight : array
-        log P - log a of each text, and the log of its weight; weights sum to 1, as under p.
-    machine : BoostMachine
-    share : float or None
-    """
-    ess = float(np.exp(-np.logaddexp.reduce(2 * log_weight)))
+    """Return the factors, and the share unless it is given, that bring q closest to p."""
+    ess = float(np.exp(-np.logaddexp.reduce(2 * log_weight)))  # Kish's, of weights that sum to 1
     prior, to_atoms = Prior(*_groups(machine), ess), _counts(machine)
 
     def loss(log_factors: Array, log_share: Array) -> tuple[float, Array, float]:
@@ -125,7 +194,7 @@ def minimised(
     options = {"maxcor": 20}
     y = minimize(in_units, begun, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     z = y * unit
-    return Fit(z[:-1], float(expit(z[-1])) if share is None else share, ess)
+    return Fit(z[:-1], float(expit(z[-1])) if share is None else share)
 
 
 class Prior:
@@ -160,7 +229,10 @@ def _bounds(machine: BoostMachine) -> list[tuple[float, float]]:
 
     A token that few draws have must not be made rarer: no draw would then show what is lost.
     """
-    return [(0.0 if rare else math.log(LEAST), math.log(LARGEST)) for rare in machine.rare]
+    return [
+        (0.0 if kind == "rare" else math.log(LEAST), math.log(LARGEST))
+        for _, kind, *_ in machine.name_parts
+    ]
 
 
 def _counts(machine: BoostMachine) -> Array:
@@ -173,9 +245,9 @@ def _counts(machine: BoostMachine) -> Array:
 
 def _groups(machine: BoostMachine) -> tuple[Array, Array]:
     """Return which names share a mean, (names, groups), and where the prior of each mean is."""
-    keys = [tuple(name.split(" ", 3)[:3]) for name in machine.names]
+    keys = [parts[:3] for parts in machine.name_parts]
     distinct = sorted(set(keys))
-    centre = [math.log(RARE) if key[1:] == ("rare", "go-on") else 0.0 for key in distinct]
+    centre = [math.log(RARE) if key[1:] == RARE_GO_ON else 0.0 for key in distinct]
     shared = np.array([[float(key == other) for other in distinct] for key in keys])
     return shared, np.array(centre)
 

@@ -16,43 +16,25 @@ import torch
 from scipy import sparse
 
 from quasir.core.types import Array
-from quasir.guides.boost_machine import BoostMachine
-from quasir.guides.machine import Ints, Machine
+from quasir.guides.automaton import BoostMachine
+from quasir.guides.guide import Ints, Machine
 from quasir.text.guided_scores import Steps, guided_steps
 from quasir.text.texts import Texts
 
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-__all__ = ["Masses"]
-
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """The steps of some texts at which a boost does something.
+    """The steps of some texts at which a boost does something."""
 
-    Attributes
-    ----------
-    texts : int
-        Number of texts.
-    owner : array of int
-        The text that each step belongs to.
-    atom : array of int
-        The atom of the token at each step; -1 if it is not boosted.
-    rest : array
-        Mass of the tokens that are not boosted.
-    mass : sparse array (steps, atoms)
-        Of most atoms no token is possible at a step.
-    fixed : array
-        For each text, the part of log q - log a that does not depend on the factors.
-    """
-
-    texts: int
-    owner: Ints
-    atom: Ints
-    rest: Array
-    mass: Any
-    fixed: Array
+    texts: int  # their number
+    owner: Ints  # the text that each step belongs to
+    atom: Ints  # the atom of the token at each step; -1 if it is not boosted
+    rest: Array  # the mass of the tokens that are not boosted
+    mass: Any  # sparse (steps, atoms): of most atoms no token is possible at a step
+    fixed: Array  # of each text, the part of log q - log a that does not depend on the factors
 
     @classmethod
     @torch.inference_mode()
@@ -65,10 +47,10 @@ class Masses:
         for steps in guided_steps(lm, texts, machine, below_one, boost):
             fixed[steps.part] = 0.0
             parts.append(_boosted(steps, fixed))
-        return cls._joined(len(texts), parts, fixed, len(boost.atoms))
+        return cls._join(len(texts), parts, fixed, len(boost.atoms))
 
     @classmethod
-    def _joined(
+    def _join(
         cls, n: int, parts: list[tuple[Ints, Ints, Array, Any]], fixed: Array, atoms: int
     ) -> Masses:
         none = np.zeros(0, dtype=np.int64)
@@ -88,7 +70,7 @@ class Masses:
             for part, start in zip(parts, starts[:-1], strict=True)
         ]
         fixed = np.concatenate([part.fixed for part in parts])
-        return cls._joined(int(starts[-1]), moved, fixed, atoms)
+        return cls._join(int(starts[-1]), moved, fixed, atoms)
 
     def log_gain(self, log_factors: Array) -> Array:
         """Return log q - log a of each text, given the log factor of each atom."""

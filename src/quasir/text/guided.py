@@ -10,32 +10,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from quasir.core.arguments import check_request, number, show
+from quasir.core.arguments import check_request, number
+from quasir.core.formatting import short_repr
 from quasir.core.progress import Progress
-from quasir.core.requests import Part, Request
-from quasir.core.types import Array, Batch, Items, Seed, Target
+from quasir.core.streams import learned_stream
+from quasir.core.types import Array, Batch, Items, Part, Request, Seed, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.guides.boost import Boost
-from quasir.guides.guide import Guide
+from quasir.guides.guide import Guide, Ints, Machine, Setting
 from quasir.guides.language import Language
-from quasir.guides.machine import Machine
-from quasir.guides.matcher import MatcherMachine
+from quasir.guides.matcher import LanguageFeature, MatcherMachine
 from quasir.guides.product import Both
 from quasir.guides.trie import Trie
-from quasir.guides.vocabulary import Vocabulary
+from quasir.guides.vocabulary import Vocabulary, same_tokenizer
 from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
+from quasir.text.causal_decoding import decode_together, same_family
+from quasir.text.fingerprints import find_setting
 from quasir.text.guided_decoding import GuidedChooser, first_logs
-from quasir.text.guided_scores import text_scores
-from quasir.text.texts import Texts
-from quasir.text.tokenizers import as_texts
+from quasir.text.guided_scores import grow_trie, score_guided
+from quasir.text.texts import as_texts
 
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
-
-__all__ = ["Guided"]
 
 MACHINES = 8
 """Compiled guides that the prompts of one model share, at most."""
@@ -48,8 +47,9 @@ class Guided:
     share of the draws comes from the model itself, and log q is that of the mixture. All of this,
     and the model's own log a(x), comes out of one pass.
 
-    Where the guide allows none of the tokens that the model can give, a text goes on as the model
-    does: it is not in the guide's language, and q still sums to 1.
+    Where the guide allows none of the tokens that the model can give, be it the first token or a
+    later one, a text goes on as the model does: it is not in the guide's language, and q still sums
+    to 1.
 
     Parameters
     ----------
@@ -75,17 +75,18 @@ class Guided:
     def __init__(self, base: CausalLM, guide: Guide, share: float = 0.0) -> None:
         if not isinstance(guide, Guide):
             raise InputError(
-                f"the guide is {show(guide)}, but must be one of qr.guides, such as "
+                f"the guide is {short_repr(guide)}, but must be one of qr.guides, such as "
                 "qr.guides.boost({'word': 20.0})."
             )
         self.base, self.guide = base, guide
         self.share = number("share", share)
         if not 0 <= self.share < 1:
             raise InputError(
-                f"share is {show(share)}, but must be at least 0 and below 1: the share of the "
-                "draws that come from the base itself."
+                f"share is {short_repr(share)}, but must be at least 0 and below 1: the share of "
+                "the draws that come from the base itself."
             )
         self.tokenizer, self.max_tokens = base.tokenizer, base.max_tokens
+        self._refuse_other_settings()
         self._refuse_too_long()
 
     @cached_property
@@ -95,7 +96,7 @@ class Guided:
         if self.guide not in made:
             if len(made) == MACHINES:
                 del made[next(iter(made))]
-            made[self.guide] = self.guide.compiled(self.vocabulary)
+            made[self.guide] = self.guide.compile(self.vocabulary)
         return made[self.guide]
 
     @property
@@ -103,13 +104,35 @@ class Guided:
         """The model's tokens; all prompts share them."""
         kept = self.base._shared
         if "vocabulary" not in kept:
-            size = self.base.model.config.vocab_size
-            kept["vocabulary"] = Vocabulary(self.tokenizer, size, self.base.end)
+            kept["vocabulary"] = Vocabulary(
+                self.tokenizer, self.base.vocabulary_size, self.base.end
+            )
         vocabulary: Vocabulary = kept["vocabulary"]
         return vocabulary
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "machine"}
+
+    @property
+    def languages(self) -> list[Language]:
+        """The languages of the guide; a text must be in all of them."""
+        return [part for part in self.guide.parts if isinstance(part, Language)]
+
+    @property
+    def trie(self) -> Trie | None:
+        """What the guide has learned, if anything."""
+        return next((part for part in self.guide.parts if isinstance(part, Trie)), None)
+
+    def _refuse_other_settings(self) -> None:
+        """Refuse what was learned or fitted where something that it depends on was another."""
+        for part in self.guide.parts:
+            here = find_setting(self.base, self.languages, part.depends_on)
+            if difference := (part.setting or Setting()).difference(here):
+                raise InputError(
+                    f"{part!r} was made in another setting: {difference}. A trie's ceiling, and a "
+                    "fit's factors, would be wrong here. Make it again with this model and guide: "
+                    "base.guided(guide).learn(draws) for a trie, .fit(target) for a boost."
+                )
 
     def _refuse_too_long(self) -> None:
         machines = getattr(self.machine, "machines", [self.machine])
@@ -130,7 +153,7 @@ class Guided:
         return self.base.truncates or (self.guide.cuts and self.share == 0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw n texts. All uniforms, one a token and one more, come from `rng` first."""
+        """Draw n texts. All uniforms, one per token and one more, come from `rng` first."""
         items, log_q, _ = self.sample_scored(n, rng)
         return Batch(items, log_q)
 
@@ -138,42 +161,74 @@ class Guided:
     def sample_scored(self, n: int, rng: np.random.Generator) -> tuple[Items, Array, Array]:
         """Draw n texts as `sample` does; return log q, and log a of the base, of the same pass."""
         n = check_request(n, rng)
-        uniforms = rng.random((n, self.max_tokens + 1))
-        from_base = torch.from_numpy(uniforms[:, -1] < self.share).to(self.base.device)
+        uniforms = self._stream(rng).random((n, self.max_tokens + 1))
 
-        def decoded(rows: int) -> tuple[Any, ...]:
-            chooser = GuidedChooser(self.machine, from_base, self.guide.below_one)
+        def decode(rows: int) -> tuple[Any, ...]:
+            chooser = self._chooser(uniforms)
             return *self.base._decode(uniforms[:, :-1], rows, chooser), chooser.log_a
 
-        tokens, lengths, log_guided, log_a = self.base._with_less_memory(decoded)
-        items = Texts.from_rows(
-            tokens.cpu().numpy().astype(np.int32), lengths.cpu().numpy(), self.tokenizer
-        )
+        tokens, lengths, log_guided, log_a = self.base._with_less_memory(decode)
         log_base = log_a.cpu().numpy()
-        return items, self.mixed(log_base, log_guided.cpu().numpy()), log_base
+        log_q = self._mix(log_base, log_guided.cpu().numpy())
+        return self.base._texts(tokens, lengths), log_q, log_base
 
     def sample_together(
         self, models: Sequence[Any], requests: Sequence[Request]
     ) -> list[Part] | None:
         """Draw rows of several models that differ in the base's prompt alone; None otherwise."""
-        from quasir.text.guided_together import sample_guided
+        if not all(type(q) is Guided for q in models):
+            return None
+        alike = all(q.guide == self.guide and q.share == self.share for q in models)
+        if not alike or not same_family([q.base for q in models]):
+            return None
+        own = [r._replace(rng=q._stream(r.rng)) for q, r in zip(models, requests, strict=True)]
+        each = [request.uniforms(self.max_tokens + 1) for request in own]
+        every = np.concatenate(each)
+        log_a = np.zeros(len(every))
 
-        return sample_guided(models, requests)
+        def keep_log_a(draws: Ints, chooser: GuidedChooser) -> None:
+            log_a[draws] = chooser.log_a.cpu().numpy()
+
+        drawn = decode_together(
+            [q.base for q in models],
+            [uniforms[:, :-1] for uniforms in each],
+            lambda draws: self._chooser(every[draws]),
+            keep_log_a,
+        )
+        logs = np.split(log_a, np.cumsum([len(uniforms) for uniforms in each])[:-1])
+        return [
+            Part(texts, self._mix(log_base, log_q), log_base)
+            for (texts, log_q), log_base in zip(drawn, logs, strict=True)
+        ]
+
+    def _chooser(self, uniforms: Array) -> GuidedChooser:
+        """Return what chooses the tokens; the last uniform of a draw says if the base draws it."""
+        from_base = torch.from_numpy(uniforms[:, -1] < self.share).to(self.base.device)
+        return GuidedChooser(self.machine, from_base, self.guide.below_one)
+
+    def _stream(self, rng: np.random.Generator) -> np.random.Generator:
+        """Return the generator of the uniforms; what a trie learned has a stream of its own.
+
+        So a draw shares no random number with the draws that taught the trie, even if both have
+        the same seed.
+        """
+        trie = self.trie
+        return rng if trie is None else learned_stream(rng, trie.fingerprint)
 
     @torch.inference_mode()
     def log_prob_each(self, items: Items) -> tuple[Array, Array]:
         """Return log a and log q of each text, from one pass."""
         texts = as_texts(items, self.tokenizer)
         log_a, log_guided = self.base._with_less_memory(
-            lambda rows: text_scores(self.base, texts, self.machine, self.guide.below_one)
+            lambda rows: score_guided(self.base, texts, self.machine, self.guide.below_one)
         )
-        return log_a, self.mixed(log_a, log_guided)
+        return log_a, self._mix(log_a, log_guided)
 
     def log_prob(self, items: Items) -> Array:
         """Return the log-probability that `sample` draws each text with."""
         return self.log_prob_each(items)[1]
 
-    def mixed(self, log_a: Array, log_guided: Array) -> Array:
+    def _mix(self, log_a: Array, log_guided: Array) -> Array:
         """Return log q of the mixture from log a and log q of the guided model."""
         if self.share == 0:
             return log_guided
@@ -185,12 +240,10 @@ class Guided:
     @cached_property
     @torch.inference_mode()
     def log_first_mass(self) -> float:
-        """The log of G_1, the mass that the guide's first weights leave."""
+        """The log of G_1, the mass that the guide's first weights leave; 0 if q is a."""
         state = self.base._prompt().states
-        log_a, log_q = first_logs(self.machine, self.base.warp(self.base._head(state))[0])
-        drawn = int(torch.argmax(log_q))
-        log_g = math.log(self.machine.begin(1).weights().of(np.array([drawn]))[0])
-        return float(log_a[drawn] + log_g - log_q[drawn])
+        *_, log_mass = first_logs(self.machine, self.base.warp(self.base._head(state))[0])
+        return float(log_mass) if log_mass > -math.inf else 0.0
 
     def log_most_base_ratio(self, base: Any, target: Target | None = None) -> float:
         """Return the log of a number that a(x)/q(x) never exceeds where P(x) > 0, or infinity.
@@ -215,14 +268,25 @@ class Guided:
 
     def _within_language(self, target: Target | None) -> bool:
         """Return whether the target is 0 outside the guide's language."""
-        languages = [part for part in self.guide.parts if isinstance(part, Language)]
-        if not languages:
+        if not self.languages:
             return True
         if not isinstance(target, Product):
             return False
         wanted = [f.feature for f in target.factors if isinstance(f, Pointwise)]
-        given = {language for feature in wanted for language in _languages_in(feature)}
-        return given.issuperset(languages)
+        given = {language for feature in wanted for language in self._languages_in(feature)}
+        return given.issuperset(self.languages)
+
+    def _languages_in(self, feature: Feature) -> list[Language]:
+        """Return the languages that a text of this feature is surely in, as this model reads it."""
+        if feature._made_of and feature._made_of[0] == "and":
+            return [x for part in feature._made_of[1:] for x in self._languages_in(part)]
+        if not isinstance(feature, LanguageFeature):
+            return []
+        other = feature.tokenizer
+        if other is not None and not same_tokenizer(other, self.tokenizer):
+            return []
+        cut_here = feature.max_tokens in (None, self.max_tokens)
+        return [x for x in feature.languages if x.complete or cut_here]
 
     def learn(self, draws: Draws | Items) -> Guided:
         """Return the proposal with the frozen trie of some draws (ASAp, CARS).
@@ -234,16 +298,15 @@ class Guided:
         Parameters
         ----------
         draws : Draws, or column of texts
-            Best drawn from this proposal.
+            Best drawn from this proposal. Whatever their seed, new draws share no random number
+            with them.
 
         Returns
         -------
         Guided
             No ratio a(x)/q(x) in the language is above c(root), ``trie.bound[0]``.
         """
-        from quasir.text.learning import grown
-
-        languages = [part for part in self.guide.parts if isinstance(part, Language)]
+        languages = self.languages
         if not languages:
             raise InputError(
                 f"{self.guide!r} has no language, so there is nothing to learn about it: a trie "
@@ -252,9 +315,8 @@ class Guided:
         items = draws.items if isinstance(draws, Draws) else draws
         if items is None:
             raise InputError("these draws have no items, but a trie is made of their tokens.")
-        known = next((part for part in self.guide.parts if isinstance(part, Trie)), None)
         texts = as_texts(items, self.tokenizer)
-        trie = grown(self.base, self.vocabulary, languages, texts, known)
+        trie = grow_trie(self.base, self.vocabulary, languages, texts, self.trie)
         boosts = [part for part in self.guide.parts if isinstance(part, Boost)]
         return Guided(self.base, Both.of([*languages, trie, *boosts]), self.share)
 
@@ -288,18 +350,10 @@ class Guided:
         TuningError
             If none of the pilot's draws is possible under the target.
         """
-        from quasir.text.guide_pilot import piloted
+        from quasir.text.guide_fit import fit_guide
 
-        return piloted(self, target, n, seed, progress)
+        return fit_guide(self, target, n, seed, progress)
 
     def __repr__(self) -> str:
         share = f", share={self.share:.3g}" if self.share else ""
         return f"{self.base!r}.guided({self.guide!r}{share})"
-
-
-def _languages_in(feature: Feature) -> tuple[Language, ...]:
-    """Return the languages that a text of this feature is surely in."""
-    own: tuple[Language, ...] = getattr(feature, "languages", ())
-    if feature._made_of and feature._made_of[0] == "and":
-        return tuple(x for part in feature._made_of[1:] for x in _languages_in(part))
-    return own

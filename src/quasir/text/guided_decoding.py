@@ -1,4 +1,4 @@
-"""Drawing with a guide: log q and log a of every token, from the same logits."""
+"""Drawing with a guide: its weights times the model's probabilities; log q and log a at once."""
 
 from __future__ import annotations
 
@@ -6,33 +6,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quasir.errors import InputError
-from quasir.guides.machine import Ints, Machine, Rows
-from quasir.text.decoding import fallen_on
-from quasir.text.weighing import apply_weights, dense, log_weighed, rescued
+from quasir.guides.guide import Ints, Machine, Rows, Weights
+from quasir.text.decoding import Chooser, invert, invert_by_prompt, move_rows
 
-__all__ = ["GuidedChooser"]
+LOG_TINY = -69.0
+"""A sum whose log is below this may have lost terms to underflow, and is computed again."""
 
 GUIDED, FREE, LEFT = 0, 1, 2
 """A row follows the guide; the guide allows nothing more, and the row goes on as the model does; a
 row that the model draws has left the guide's language."""
 
 
-class GuidedChooser:
+class GuidedChooser(Chooser):
     """Chooses tokens with probability a(v) g(s, v)/G, and in some draws with the model's own a(v).
 
-    Parameters
-    ----------
-    machine : Machine
-    from_base : tensor of bool (n,)
-        The draws that the model makes by itself; log q of the guide is found for those too.
-    below_one : bool
-        Whether no weight is above 1. Then G <= 1, and rounding must not say otherwise.
-
-    Attributes
-    ----------
-    log_a : tensor (n,)
-        The model's own log-probability of every draw.
+    `log_a` is the model's own log-probability of every draw.
     """
 
     def __init__(self, machine: Machine, from_base: Tensor, below_one: bool) -> None:
@@ -40,34 +28,32 @@ class GuidedChooser:
         self.log_a = torch.zeros(len(from_base), dtype=torch.float64, device=from_base.device)
         self.rows: Rows = machine.begin(0)
         self.status = torch.zeros(0, dtype=torch.int64, device=from_base.device)
+        self.begins = self.status  # of every draw
 
     def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the first token of every draw, and its log-probability by the guide."""
-        pairs = [first_logs(self.machine, each) for each in logits]
-        log_a, log_q = (torch.stack(each) for each in zip(*pairs, strict=True))
-        by_guide = fallen_on(log_q.exp().cumsum(1), uniform, prompt)
+        each = [first_logs(self.machine, line) for line in logits]
+        log_a, log_q, log_mass = (torch.stack(logs) for logs in zip(*each, strict=True))
+        self.begins = torch.where(log_mass == -torch.inf, FREE, GUIDED)[prompt]
+        token = invert_by_prompt(log_q.exp().cumsum(1), uniform, prompt)
         if self.from_base.any():
-            by_guide = torch.where(
-                self.from_base, fallen_on(log_a.exp().cumsum(1), uniform, prompt), by_guide
-            )
-        self.log_a += log_a[prompt, by_guide]
-        return by_guide, log_q[prompt, by_guide]
+            own = invert_by_prompt(log_a.exp().cumsum(1), uniform, prompt)
+            token = torch.where(self.from_base, own, token)
+        self.log_a += log_a[prompt, token]
+        return token, log_q[prompt, token]
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
         """Begin new rows with these draws; their first tokens are given."""
-        self.rows = self._begun(tokens)
-        self.status = torch.full_like(draw, GUIDED)
+        self.rows = self._begin_rows(tokens)
+        self.status = self.begins[draw]
 
-    def _begun(self, tokens: Tensor) -> Rows:
+    def _begin_rows(self, tokens: Tensor) -> Rows:
         rows = self.machine.begin(len(tokens))
         rows.advance(_ints(tokens))
         return rows
 
     def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next token of every row, and its log-probability by the guide.
-
-        The logits are overwritten.
-        """
+        """Return the next token of every row, and its log-probability by the guide."""
         weights = self.rows.weights()
         below = logits.sub_(logits.amax(dim=-1, keepdim=True))
         mass = below.exp()
@@ -82,8 +68,8 @@ class GuidedChooser:
         log_mass = cumulative[:, -1].double().log()
         if len(plain):
             log_mass[plain] = log_plain
-        for row in rescued(log_mass, weights):
-            line = log_weighed(below, weights, row)
+        for row in _underflowed(log_mass, weights):
+            line = _log_weighted(below, weights, row)
             log_mass[row] = line.logsumexp(0)
             if not self.from_base[draw[row]] and log_mass[row] > -torch.inf:
                 cumulative[row] = (line - line.max()).exp().cumsum(0)
@@ -92,10 +78,7 @@ class GuidedChooser:
             self.status[stuck] = FREE
             rows = torch.nonzero(stuck & ~self.from_base[draw])[:, 0]
             cumulative[rows] = below[rows].exp().cumsum(dim=-1)
-        total = cumulative[:, -1:]
-        # u < 1, but u times the total may round up to it.
-        mark = torch.minimum(uniform[:, None].to(total.dtype) * total, total * (1 - 1e-7))
-        token = torch.searchsorted(cumulative, mark, right=True)
+        token = invert(cumulative, uniform)
         at = below.gather(1, token)[:, 0].double()
         token = token[:, 0]
         tokens = _ints(token)
@@ -114,34 +97,76 @@ class GuidedChooser:
 
     def renew(self, rows: Tensor, draw: Tensor, tokens: Tensor) -> None:
         """Let new draws take the rows of ended ones."""
-        self.rows.put(_ints(rows), self._begun(tokens))
-        self.status[rows] = GUIDED
+        self.rows.put(_ints(rows), self._begin_rows(tokens))
+        self.status[rows] = self.begins[draw]
 
     def keep(self, into: Tensor, source: Tensor, left: int) -> None:
         """Copy rows `source` over rows `into`, and keep the first `left`."""
         self.rows.keep(_ints(into), _ints(source), left)
-        self.status[into] = self.status[source]
-        self.status = self.status[:left]
+        self.status = move_rows(self.status, into, source, left)
 
 
-def first_logs(machine: Machine, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log a and log q of the first token, in float64.
+def first_logs(machine: Machine, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log a and log q of the first token, and the log of the mass G_1, in float64.
 
-    Raises
-    ------
-    InputError
-        If the guide and the model allow no first token in common.
+    Where the guide allows no token that the model can give, G_1 is 0, and q is a.
     """
     log_a = logits.double().log_softmax(0)
     weights = machine.begin(1).weights()
-    log_weighed = log_a + dense(weights, 0, len(log_a)).log().to(log_a.device)
-    log_mass = log_weighed.logsumexp(0)
-    if log_mass == -torch.inf:
-        raise InputError(
-            "the guide and the model allow no first token in common, so nothing can be drawn: "
-            "top-k or top-p leaves no token that the guide allows, or the language is empty."
-        )
-    return log_a, log_weighed - log_mass
+    log_weighted = log_a + _row_weights(weights, 0, len(log_a)).log().to(log_a.device)
+    log_mass = log_weighted.logsumexp(0)
+    return log_a, log_a if log_mass == -torch.inf else log_weighted - log_mass, log_mass
+
+
+def apply_weights(probabilities: Tensor, weights: Weights) -> None:
+    """Multiply the probabilities of each row's tokens by the guide's weights, in place."""
+    vocabulary = probabilities.shape[1]
+    if weights.mask is not None:
+        bits = np.unpackbits(weights.mask.view(np.uint8), axis=1, bitorder="little")
+        allowed = torch.from_numpy(bits[:, :vocabulary])
+        probabilities.mul_(allowed.to(probabilities.device, non_blocking=True))
+    flat = probabilities.view(-1)
+    for row, token, value, _ in weights.entries:
+        if len(row):
+            at = torch.from_numpy(row * vocabulary + token).to(flat.device)
+            times = torch.from_numpy(value).to(flat.device, flat.dtype)
+            flat[at] = flat[at] * times
+
+
+def log_sums(below: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the weighted probabilities, and the logs of their sums before and after weighting."""
+    weighted = below.exp()
+    log_total = weighted.sum(dim=-1).double().log()
+    apply_weights(weighted, weights)
+    log_mass = weighted.sum(dim=-1).double().log()
+    for row in _underflowed(log_mass, weights):
+        log_mass[row] = _log_weighted(below, weights, row).logsumexp(0)
+    return weighted, log_total, log_mass
+
+
+def _underflowed(log_mass: Tensor, weights: Weights) -> list[int]:
+    """Return the rows whose sum may have lost terms to underflow; not those that allow nothing."""
+    tiny = (log_mass < LOG_TINY).cpu().numpy()
+    if weights.mask is not None and tiny.any():
+        tiny &= weights.mask.any(axis=1)
+    rows: list[int] = np.flatnonzero(tiny).tolist()
+    return rows
+
+
+def _log_weighted(below: Tensor, weights: Weights, row: int) -> Tensor:
+    """Return the logs of one row's weighted probabilities, in float64."""
+    log_weights = _row_weights(weights, row, below.shape[1]).log()
+    return below[row].double() + log_weights.to(below.device)
+
+
+def _row_weights(weights: Weights, row: int, vocabulary: int) -> Tensor:
+    """Return the weights of every token in one row, in float64."""
+    line = torch.ones((1, vocabulary), dtype=torch.float64)
+    own = [part.at(part.row == row) for part in weights.entries]
+    own = [part._replace(row=np.zeros_like(part.row)) for part in own]
+    mask = None if weights.mask is None else np.ascontiguousarray(weights.mask[row : row + 1])
+    apply_weights(line, Weights(mask, tuple(own)))
+    return line[0]
 
 
 def _ints(tensor: Tensor) -> Ints:

@@ -1,4 +1,7 @@
-"""Scoring with a guide: one forward pass gives log a, the weights and the normalisers."""
+"""Scoring with a guide: one forward pass gives log a, the weights and the normalisers.
+
+The same scores say what mass a language keeps where, of which a trie is grown.
+"""
 
 from __future__ import annotations
 
@@ -10,46 +13,34 @@ import torch
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
-from quasir.guides.boost_machine import BoostMachine
-from quasir.guides.machine import Entries, Ints, Machine, Rows, Weights
-from quasir.text.log_prob import Pass, passes, step_of
+from quasir.guides.automaton import BoostMachine
+from quasir.guides.guide import Entries, Ints, Machine, Weights
+from quasir.guides.language import Language
+from quasir.guides.matcher import MatcherMachine
+from quasir.guides.product import BothMachine
+from quasir.guides.trie import Trie, TrieBuilder
+from quasir.guides.vocabulary import Vocabulary
+from quasir.text.fingerprints import find_setting
+from quasir.text.guided_decoding import first_logs, log_sums
+from quasir.text.log_prob import Pass, passes, positions_at_once
 from quasir.text.texts import Texts
-from quasir.text.weighing import log_sums
 
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-__all__ = ["Steps", "guided_steps", "text_scores"]
-
 
 class Steps(NamedTuple):
-    """Every scored token of some texts.
+    """Every scored token of some texts."""
 
-    Attributes
-    ----------
-    part : array of int
-        The texts.
-    owner, place : array of int
-        Of each token, its text, as a place in `part`, and its place in the text.
-    token : array of int
-    log_a, log_g, log_mass : array of float
-        log a(x_t), log g(s_t, x_t) and log G_t. G_t is 0 where the guide allows nothing more; from
-        there on the text goes on as the model does.
-    atom : array of int
-        The atom of a watched boost that the token belongs to; -1 if it is not boosted.
-    atom_mass : array (tokens, atoms)
-        The mass of the tokens of each atom; it is a part of G_t.
-    """
-
-    part: Ints
-    owner: Ints
-    place: Ints
+    part: Ints  # the texts
+    owner: Ints  # of each token, its text, as a place in `part`
+    place: Ints  # its place in the text
     token: Ints
-    log_a: Array
-    log_g: Array
-    log_mass: Array
-    atom: Ints
-    atom_mass: Array
+    log_a: Array  # log a(x_t)
+    log_g: Array  # log g(s_t, x_t)
+    log_mass: Array  # log G_t; -inf where the guide allows nothing more: from there on q is a
+    atom: Ints  # the atom of a watched boost that the token belongs to; -1 if it is not boosted
+    atom_mass: Array  # (tokens, atoms): of the tokens of each atom; it is a part of G_t
 
     def guided(self) -> NDArray[np.bool_]:
         """Return which tokens were drawn while the guide still allowed some."""
@@ -59,16 +50,21 @@ class Steps(NamedTuple):
         return ~free[self.owner, self.place]
 
 
-def text_scores(
+def score_guided(
     lm: CausalLM, texts: Texts, machine: Machine, below_one: bool
 ) -> tuple[Array, Array]:
     """Return log a and log q of every text; -inf where it cannot be drawn."""
     log_a, log_q = np.full(len(texts), -np.inf), np.full(len(texts), -np.inf)
+    # The first normaliser is the ceiling of a mask: the first token is scored as it is drawn.
+    logs = first_logs(machine, lm.warp(lm._head(lm._prompt().states))[0])
+    first_a, _, first_mass = (each.cpu().numpy() for each in logs)
     for steps in guided_steps(lm, texts, machine, below_one):
         n = len(steps.part)
         with np.errstate(invalid="ignore"):
-            gain = np.where(steps.guided(), steps.log_g - steps.log_mass, 0.0)
-        log_a[steps.part] = np.bincount(steps.owner, steps.log_a, minlength=n)
+            log_mass = np.where(steps.place == 0, first_mass, steps.log_mass)
+            gain = np.where(steps.guided(), steps.log_g - log_mass, 0.0)
+        each_a = np.where(steps.place == 0, first_a[steps.token], steps.log_a)
+        log_a[steps.part] = np.bincount(steps.owner, each_a, minlength=n)
         gains = np.bincount(steps.owner, gain, minlength=n)
         log_q[steps.part] = log_a[steps.part] + gains
     return log_a, log_q
@@ -81,50 +77,29 @@ def guided_steps(
     below_one: bool,
     watched: BoostMachine | None = None,
 ) -> Iterator[Steps]:
-    """Yield every token of the texts with its scores, some texts at a time.
-
-    Parameters
-    ----------
-    lm : CausalLM
-    texts : Texts
-    machine : Machine
-    below_one : bool
-        Whether no weight is above 1.
-    watched : BoostMachine, optional
-        A boost that is not applied, but whose masses are wanted.
-    """
-    for each in passes(texts, lm._hidden, lm.end, lm.max_tokens, lm._rows, lm.device):
-        weights, log_g = _weights_of(each, machine)
+    """Yield every token of the texts with its scores, some texts at a time."""
+    for each in passes(lm, texts, lm._rows):
+        weights, log_g = _pass_weights(each, machine)
         size = len(each.wanted)
         entries, atom = _watched_entries(each, watched)
         atoms = 0 if watched is None else len(watched.atoms)
         log_a, log_mass, atom_mass = np.empty(size), np.empty(size), np.zeros((size, atoms))
         tokens = torch.from_numpy(each.wanted).to(lm.device)
-        step = step_of(lm.model.config.vocab_size)
+        step = positions_at_once(lm.vocabulary_size)
         for start in range(0, size, step):
             at = slice(start, min(start + step, size))
             logits = lm.warp(lm._head(each.states[at]))
             below = logits.sub_(logits.amax(dim=-1, keepdim=True))
             chosen = below.gather(1, tokens[at, None])[:, 0].double()
-            weighed, log_total, mass = log_sums(below, _rows_of(weights, at))
+            weighted, log_total, mass = log_sums(below, _slice(weights, at))
             log_a[at] = (chosen - log_total).cpu().numpy()
             log_mass[at] = (mass - log_total).cpu().numpy()
-            for row, token, _, number in _rows_of(entries, at).entries:
-                found = weighed.cpu().numpy()[row, token] / np.exp(log_total.cpu().numpy())[row]
+            for row, token, _, number in _slice(entries, at).entries:
+                found = weighted.cpu().numpy()[row, token] / np.exp(log_total.cpu().numpy())[row]
                 np.add.at(atom_mass[at], (row, number), found)
         if below_one:
             log_mass = np.minimum(log_mass, 0.0)
-        yield Steps(
-            each.part,
-            each.owner,
-            each.place,
-            each.wanted,
-            log_a,
-            log_g,
-            log_mass,
-            atom,
-            atom_mass,
-        )
+        yield Steps(*each[:4], log_a, log_g, log_mass, atom, atom_mass)
 
 
 def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights, Ints]:
@@ -132,14 +107,14 @@ def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights,
     atom = np.full(len(each.wanted), -1)
     if watched is None:
         return Weights(None, ()), atom
-    weights, _ = _weights_of(each, watched)
+    weights, _ = _pass_weights(each, watched)
     for row, token, _, number in weights.entries:
         own = each.wanted[row] == token
         atom[row[own]] = number[own]
     return weights, atom
 
 
-def _weights_of(each: Pass, machine: Machine) -> tuple[Weights, Array]:
+def _pass_weights(each: Pass, machine: Machine) -> tuple[Weights, Array]:
     """Return the guide's weights, a row for each token, and log g of the tokens themselves."""
     counts = np.bincount(each.owner, minlength=len(each.part))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -147,7 +122,7 @@ def _weights_of(each: Pass, machine: Machine) -> tuple[Weights, Array]:
     weight = np.empty(len(each.wanted))
     masks: list[tuple[Ints, NDArray[np.int32]]] = []
     parts: list[list[Entries]] = []
-    rows: Rows = machine.begin(len(each.part))
+    rows = machine.begin(len(each.part))
     for place in range(int(counts.max(initial=0))):
         # Longer texts come first.
         left = int((counts > place).sum())
@@ -165,17 +140,16 @@ def _weights_of(each: Pass, machine: Machine) -> tuple[Weights, Array]:
         for at, some in masks:
             mask[at] = some
     with np.errstate(divide="ignore"):
-        return Weights(mask, tuple(map(_sorted, zip(*parts, strict=True)))), np.log(weight)
+        return Weights(mask, tuple(map(_join, zip(*parts, strict=True)))), np.log(weight)
 
 
-def _sorted(parts: tuple[Entries, ...]) -> Entries:
+def _join(parts: tuple[Entries, ...]) -> Entries:
     """Join the entries of all places, by row."""
     joined = Entries(*map(np.concatenate, zip(*parts, strict=True)))
-    order = np.argsort(joined.row, kind="stable")
-    return joined.at(order)
+    return joined.at(np.argsort(joined.row, kind="stable"))
 
 
-def _rows_of(weights: Weights, at: slice) -> Weights:
+def _slice(weights: Weights, at: slice) -> Weights:
     mask = None if weights.mask is None else weights.mask[at]
     entries = []
     for part in weights.entries:
@@ -183,3 +157,46 @@ def _rows_of(weights: Weights, at: slice) -> Weights:
         some = part.at(slice(low, high))
         entries.append(some._replace(row=some.row - at.start))
     return Weights(mask, tuple(entries))
+
+
+@torch.inference_mode()
+def grow_trie(
+    lm: CausalLM,
+    vocabulary: Vocabulary,
+    languages: list[Language],
+    texts: Texts,
+    trie: Trie | None,
+) -> Trie:
+    """Return the trie of what was known before and of what these texts show."""
+    matchers = [MatcherMachine(language, vocabulary) for language in languages]
+    builder = TrieBuilder(trie)
+    distinct = {tuple(texts.token_ids(i).tolist()) for i in range(len(texts))}
+    new = Texts.of(sorted(distinct), texts.tokenizer)
+    for steps in guided_steps(lm, new, BothMachine(matchers), below_one=True):
+        _visit(builder, steps, new, lm, matchers)
+    return builder.freeze(find_setting(lm, languages))
+
+
+def _visit(
+    builder: TrieBuilder,
+    steps: Steps,
+    texts: Texts,
+    lm: CausalLM,
+    matchers: list[MatcherMachine],
+) -> None:
+    starts = np.searchsorted(steps.owner, np.arange(len(steps.part) + 1))
+    probability, mass = np.exp(steps.log_a), np.exp(steps.log_mass)
+    for i, text in enumerate(steps.part):
+        first, stop = int(starts[i]), int(starts[i + 1])
+        node = builder.visit(-1, -1, 1.0, float(mass[first]), cut=False)
+        for at in range(first, stop):
+            token = int(steps.token[at])
+            if token == lm.end or steps.log_g[at] == -np.inf:
+                break  # the text ends here, or leaves the language
+            a = float(probability[at])
+            if at + 1 < stop:
+                node = builder.visit(node, token, a, float(mass[at + 1]), cut=False)
+            else:
+                ids = texts.token_ids(int(text)).tolist()
+                whole = all(matcher.holds(ids, cut=True) for matcher in matchers)
+                builder.visit(node, token, a, float(whole), cut=True)

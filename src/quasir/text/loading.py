@@ -16,10 +16,9 @@ from transformers import (
 from transformers.activations import NewGELUActivation
 
 from quasir.core.files import shortened
-from quasir.core.formatting import shown
+from quasir.core.formatting import short_repr
+from quasir.core.hub import refuse_no_model, why_silent
 from quasir.errors import InputError
-
-__all__ = ["BUILT_IN", "load", "load_tokenizer", "named_or_given", "with_fused_gelu"]
 
 MODELS = Path(__file__).parent / "models"
 BUILT_IN = {
@@ -34,18 +33,6 @@ KINDS = {
     "seq2seq": AutoModelForSeq2SeqLM,
 }
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-def named_or_given(
-    kind: str, name: str | None, model: Any, tokenizer: Any, **options: Any
-) -> tuple[Any, Any]:
-    """Return the given model and tokenizer, or load them by name; in evaluation mode.
-
-    With the dropout of training mode, no two passes of a model would agree.
-    """
-    if (name is None) == (model is None) or (model is None) != (tokenizer is None):
-        raise InputError("give the model's name, or a model and its tokenizer.")
-    return (model.eval(), tokenizer) if name is None else load(name, kind, **options)
 
 
 def load(
@@ -64,44 +51,55 @@ def load(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
-    where, source = _place(name)
-    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    source, silent = _find(name)
+    options = {"revision": revision, "trust_remote_code": trust_remote_code, **_offline(silent)}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model = KINDS[kind].from_pretrained(
             source, dtype=DTYPES[dtype], use_safetensors=True, **options
         )
     except (OSError, ValueError) as error:
-        there = "it exists, but does not load" if os.path.isdir(where) else "it does not exist"
+        there = "it exists, but does not load" if os.path.isdir(source) else "it does not exist"
+        hub = silent or _first_line(error)
         raise InputError(
-            f"the model {shown(name)} could not be loaded. Tried: the built-in models "
+            f"the model {short_repr(name)} could not be loaded. Tried: the built-in models "
             f"({', '.join(BUILT_IN)}), a local folder of that name ({there}), and "
-            f"the Hugging Face hub ({_first_line(error)}). A folder with config.json, the "
+            f"the Hugging Face hub ({hub}). A folder with config.json, the "
             "tokenizer's files and model.safetensors works offline."
         ) from error
+    except ImportError as error:
+        raise InputError(
+            f"the model {short_repr(name)} needs a package that is not installed: "
+            f"{_first_line(error)}. Install it with pip, and give the same command again."
+        ) from error
     if adapter is not None:
-        from peft import PeftModel
-
-        try:
-            model = PeftModel.from_pretrained(model, str(BUILT_IN.get(adapter, adapter)))
-            model = model.merge_and_unload()
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"the adapter {adapter!r} could not be put on {name!r}: "
-                f"{str(error).splitlines()[0]}. It must be a folder or hub id that peft wrote for "
-                "this model."
-            ) from error
+        model = _adapted(model, adapter, name)
     return with_fused_gelu(model).to(device or default_device()).eval(), tokenizer
+
+
+def _adapted(model: Any, adapter: str, name: str) -> Any:
+    """Return a model with an adapter merged into it."""
+    from peft import PeftModel
+
+    try:
+        source, silent = _find(adapter)
+        return PeftModel.from_pretrained(model, source, **_offline(silent)).merge_and_unload()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the adapter {adapter!r} could not be put on {name!r}: "
+            f"{str(error).splitlines()[0]}. It must be a folder or hub id that peft wrote for "
+            "this model."
+        ) from error
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Load a model's tokenizer alone; no weights are read."""
-    _, source = _place(name)
+    source, silent = _find(name)
     try:
-        return AutoTokenizer.from_pretrained(source, revision=revision)
+        return AutoTokenizer.from_pretrained(source, revision=revision, **_offline(silent))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"the tokenizer of {shown(name)} could not be loaded ({_first_line(error)})."
+            f"the tokenizer of {short_repr(name)} could not be loaded ({_first_line(error)})."
         ) from error
 
 
@@ -109,10 +107,17 @@ def _first_line(error: Exception) -> str:
     return shortened(next(iter(str(error).splitlines()), type(error).__name__))
 
 
-def _place(name: str) -> tuple[Path, str]:
-    """Return the local folder a name stands for, and the folder if it exists or else the name."""
+def _find(name: str) -> tuple[str, str | None]:
+    """Return the folder that a name stands for, or else the hub id, and why the hub is silent."""
     where = BUILT_IN.get(name, Path(name))
-    return where, str(where) if os.path.isdir(where) else name
+    if os.path.isdir(where):
+        return str(where), None
+    refuse_no_model(name, BUILT_IN)
+    return name, why_silent(name)
+
+
+def _offline(silent: str | None) -> dict[str, bool]:
+    return {} if silent is None else {"local_files_only": True}
 
 
 def with_fused_gelu(model: Any) -> Any:

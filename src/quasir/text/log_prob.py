@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from quasir.core.types import Array
+from quasir.guides.guide import Ints
 from quasir.text.texts import Texts
-from quasir.text.warp import Warp
 
-__all__ = ["LOGITS_AT_ONCE", "Pass", "passes", "score_texts", "step_of"]
+if TYPE_CHECKING:
+    from quasir.text.language_model import NetworkLM
 
 LOGITS_AT_ONCE = 1 << 22
 """Logits in memory at once, instead of texts x tokens x vocabulary: 16 MB fit in a CPU cache."""
@@ -27,72 +28,27 @@ TOKENS_AT_ONCE = 1 << 13
 
 
 class Pass(NamedTuple):
-    """A forward pass over some texts: the states before every token that is scored.
+    """A forward pass over some texts: the states before every token that is scored."""
 
-    Attributes
-    ----------
-    part : array of int
-        The texts.
-    owner, place : array of int
-        Of each scored token, the text, as a place in `part`, and its place in the text.
-    wanted : array of int
-        The tokens; an end token follows each text that was not cut.
-    states : tensor (tokens, d)
-    """
-
-    part: NDArray[np.int64]
-    owner: NDArray[np.int64]
-    place: NDArray[np.int64]
-    wanted: NDArray[np.int64]
-    states: Tensor
+    part: Ints  # the texts
+    owner: Ints  # of each scored token, the text, as a place in `part`
+    place: Ints  # its place in the text
+    wanted: Ints  # the token itself; an end token follows each text that was not cut
+    states: Tensor  # (tokens, d)
 
 
-def score_texts(
-    texts: Texts,
-    hidden: Callable[[Tensor], Tensor],
-    head: Callable[[Tensor], Tensor],
-    *,
-    warp: Warp,
-    end: int | None,
-    limit: int,
-    rows: int,
-    vocabulary: int,
-    device: torch.device,
-) -> Array:
-    """Return log-probabilities in float64; -inf for texts that cannot be drawn.
-
-    Parameters
-    ----------
-    texts : Texts
-    hidden : callable
-        Maps token ids (B, L), padded on the right, to hidden states (B, L + 1, d): state i
-        predicts token i, and the last one follows all tokens.
-    head : callable
-        Maps hidden states to logits.
-    warp, end, limit
-        Those that texts are drawn with. A text of `limit` tokens was cut and has no end token, a
-        shorter one has an end token, and a longer one cannot be drawn.
-    rows : int
-        Maximum number of texts at once.
-    """
+def score_texts(lm: NetworkLM, texts: Texts, rows: int) -> Array:
+    """Return log-probabilities in float64; -inf for texts that cannot be drawn."""
     log_prob = np.full(len(texts), -np.inf)
-    for part, owner, _, wanted, states in passes(texts, hidden, end, limit, rows, device):
-        tokens = torch.from_numpy(wanted).to(device)
-        each = token_log_probs(states, tokens, head, warp, vocabulary)
+    for part, owner, _, wanted, states in passes(lm, texts, rows):
+        each = _token_log_probs(lm, states, torch.from_numpy(wanted).to(lm.device))
         log_prob[part] = np.bincount(owner, each.cpu().numpy(), minlength=len(part))
     return log_prob
 
 
-def passes(
-    texts: Texts,
-    hidden: Callable[[Tensor], Tensor],
-    end: int | None,
-    limit: int,
-    rows: int,
-    device: torch.device,
-) -> Iterator[Pass]:
+def passes(lm: NetworkLM, texts: Texts, rows: int) -> Iterator[Pass]:
     """Yield forward passes over all texts that can be drawn, the longest first."""
-    lengths = texts.lengths
+    end, limit, lengths = lm.end, lm.max_tokens, texts.lengths
     possible = lengths <= limit if end is not None else lengths == limit
     if end is not None and len(texts.ids):
         # The end token inside a text would have ended it.
@@ -105,35 +61,43 @@ def passes(
         longest = int(lengths[order[done]])
         part = order[done : done + min(rows, max(1, TOKENS_AT_ONCE // (longest + 1)))]
         done += len(part)
-        ids = np.zeros((len(part), longest), dtype=np.int64)
-        inside = np.arange(longest) < lengths[part][:, None]
-        ids[inside] = texts.take(part).ids
-        asked = np.zeros((len(part), longest + 1), dtype=np.int64)
-        asked[:, :longest] = ids
-        scored = np.zeros(asked.shape, dtype=bool)
-        scored[:, :longest] = inside
-        ends = np.flatnonzero(lengths[part] < limit)
-        asked[ends, lengths[part][ends]] = end if end is not None else 0
-        scored[ends, lengths[part][ends]] = end is not None
-        states = hidden(torch.from_numpy(ids).to(device))[torch.from_numpy(scored).to(device)]
+        asked, scored = scored_tokens(texts.take(part), end, limit)
+        ids, chosen = torch.from_numpy(asked[:, :longest]), torch.from_numpy(scored)
+        states = lm._hidden(ids.to(lm.device))[chosen.to(lm.device)]
         owner, place = np.nonzero(scored)
         yield Pass(part, owner, place, asked[scored], states)
 
 
-def token_log_probs(
-    states: Tensor, tokens: Tensor, head: Callable[[Tensor], Tensor], warp: Warp, vocabulary: int
-) -> Tensor:
+def scored_tokens(texts: Texts, end: int | None, limit: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return a row of tokens for each text, and which of them are scored.
+
+    Those are its own, and the end token if the text was not cut. No token attends to what follows
+    it, so the rest of a row may be anything.
+    """
+    lengths = texts.lengths
+    place = np.arange(int(lengths.max(initial=0)) + 1)
+    scored = place < lengths[:, None]
+    tokens = np.zeros(scored.shape, dtype=np.int64)
+    tokens[scored] = texts.ids
+    if end is not None:
+        ends = (lengths < limit)[:, None] & (place == lengths[:, None])
+        tokens[ends] = end
+        scored |= ends
+    return tokens, scored
+
+
+def _token_log_probs(lm: NetworkLM, states: Tensor, tokens: Tensor) -> Tensor:
     """Return the log-probability of each token in float64, a few hundred positions at a time."""
     out = torch.empty(len(tokens), dtype=torch.float64, device=tokens.device)
-    step = step_of(vocabulary)
+    step = positions_at_once(lm.vocabulary_size)
     for start in range(0, len(tokens), step):
-        logits = warp(head(states[start : start + step]))
+        logits = lm.warp(lm._head(states[start : start + step]))
         below = logits.sub_(logits.amax(dim=-1, keepdim=True))
         wanted = below.gather(1, tokens[start : start + step, None])[:, 0]
         out[start : start + step] = (wanted - below.exp_().sum(dim=-1).log()).double()
     return out
 
 
-def step_of(vocabulary: int) -> int:
+def positions_at_once(vocabulary: int) -> int:
     """Return the number of positions whose logits are in memory at once."""
     return max(POSITIONS_AT_ONCE, LOGITS_AT_ONCE // vocabulary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -13,19 +13,12 @@ from torch import Tensor
 
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
-from quasir.samplers.edits import MASK, Tokens
-from quasir.text.batch_halving import BatchHalving
-from quasir.text.loading import named_or_given
-from quasir.text.texts import Texts
-from quasir.text.tokenizers import as_texts
-
-__all__ = ["MaskedLM"]
-
-ROWS = 256
-"""Sequences in a batch, unless memory runs out."""
+from quasir.samplers.rwmh import MASK, Tokens
+from quasir.text.language_model import Network, WeightOptions
+from quasir.text.texts import Texts, as_texts
 
 
-class MaskedLM(BatchHalving):
+class MaskedLM(Network):
     """A masked language model: the distribution of the token at a masked position.
 
     Parameters
@@ -62,43 +55,23 @@ class MaskedLM(BatchHalving):
     3
     """
 
+    kind = "masked"
+
     def __init__(
-        self,
-        name: str | None = None,
-        *,
-        base: Any = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        model: Any = None,
-        tokenizer: Any = None,
+        self, name: str | None = None, *, base: Any = None, **weights: Unpack[WeightOptions]
     ) -> None:
-        self.model, self.tokenizer = named_or_given(
-            "masked",
-            name,
-            model,
-            tokenizer,
-            device=device,
-            dtype=dtype,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
-        )
-        self.name, self._rows = name, ROWS
+        super().__init__(name, **weights)
         if self.tokenizer.mask_token_id is None:
             raise InputError(
                 f"the tokenizer of {name or type(self.model).__name__!r} has no mask token: this "
                 "is not a masked language model."
             )
-        self.texts_of = self.tokenizer if base is None else _shared(base.tokenizer, self.tokenizer)
-        self._before, self._after = _frame(self.tokenizer)
+        self.texts_of = (
+            self.tokenizer if base is None else _check_ids(base.tokenizer, self.tokenizer)
+        )
+        self._before, self._after = _special_tokens(self.tokenizer)
         padding = self.tokenizer.pad_token_id
         self._padding: int = 0 if padding is None else padding
-
-    @property
-    def device(self) -> torch.device:
-        """The device that holds the weights."""
-        return torch.device(self.model.device)
 
     def encode(self, items: Items) -> list[Tokens]:
         """Return items as token ids; items of another tokenizer are encoded from their text."""
@@ -146,8 +119,8 @@ class MaskedLM(BatchHalving):
     @property
     def max_tokens(self) -> int | None:
         """Maximum number of tokens in a sequence, or None if the model has no limit."""
-        positions: int | None = getattr(self.model.config, "max_position_embeddings", None)
-        return None if positions is None else positions - len(self._before) - len(self._after)
+        limit = self.positions
+        return None if limit is None else limit - len(self._before) - len(self._after)
 
     def _check_length(self, longest: int) -> None:
         limit, frame = self.max_tokens, len(self._before) + len(self._after)
@@ -204,7 +177,7 @@ class MaskedLM(BatchHalving):
         return f"MaskedLM({self.name!r})"
 
 
-def _shared(base: Any, masked: Any) -> Any:
+def _check_ids(base: Any, masked: Any) -> Any:
     """Return the base's tokenizer after checking that the masked model's has its ids."""
     own = masked.get_vocab()
     other = {token: i for token, i in base.get_vocab().items() if own.get(token) != i}
@@ -219,7 +192,7 @@ def _shared(base: Any, masked: Any) -> Any:
     return base
 
 
-def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Return the special tokens that the tokenizer puts before and after a text."""
     whole = tokenizer(tokenizer.mask_token).input_ids
     i = whole.index(tokenizer.mask_token_id)

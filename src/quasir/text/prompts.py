@@ -1,44 +1,101 @@
-"""Prompts in front of texts: their keys and values, computed once and shared by all draws."""
+"""What a causal model reads before a text: the tokens of a prompt or a chat, and their states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
-from quasir.core.types import Array
-from quasir.text.decoding import Chooser, Decoder
-from quasir.text.ring_cache import RingCache
+from quasir.core.formatting import escaped, short_repr
+from quasir.errors import InputError
 
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-__all__ = ["Prompts", "decode"]
+Chat = tuple[tuple[str, str], ...]
+"""Messages as (role, content)."""
 
 TOKENS_AT_ONCE = 1 << 13
 """Tokens of prompts in one pass."""
 
 
+def as_chat(chat: Any) -> Chat | None:
+    """Return checked messages."""
+    if chat is None:
+        return None
+    listed = list(chat) if isinstance(chat, Sequence) and not isinstance(chat, str) else []
+    messages = []
+    for message in listed:
+        pair = message
+        if isinstance(message, Mapping):
+            pair = (message.get("role"), message.get("content")) if len(message) == 2 else ()
+        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            listed = []
+            break
+        messages.append((str(pair[0]), str(pair[1])))
+    if not listed:
+        raise InputError(
+            f"chat is {short_repr(chat)}, but must be a list of messages such as "
+            "{'role': 'user', 'content': 'Why?'}."
+        )
+    return tuple(messages)
+
+
+def prefix_tokens(
+    tokenizer: Any, prompt: str | None, chat: Chat | None, name: str | None
+) -> list[int]:
+    """Return the token ids before a text: a prompt, or a chat up to the assistant's answer.
+
+    A prompt comes after the beginning-of-sequence token (end-of-sequence, if there is none).
+    """
+    if chat is not None:
+        return _chat_tokens(tokenizer, chat, name)
+    start = tokenizer.bos_token_id
+    start = tokenizer.eos_token_id if start is None else start
+    ids = [] if prompt is None else tokenizer(prompt, add_special_tokens=False).input_ids
+    prefix = [*([] if start is None else [start]), *ids]
+    if not prefix:
+        raise InputError(
+            "this tokenizer has neither a beginning- nor an end-of-sequence token, so the "
+            "model has no input for the first token: give a prompt."
+        )
+    return prefix
+
+
+def _chat_tokens(tokenizer: Any, chat: Chat, name: str | None) -> list[int]:
+    model = "this model" if name is None else escaped(name)
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise InputError(
+            f"{model} has no chat template, so it cannot be given a chat: it was not made for "
+            "chats. Give it a prompt, or take a model that was (an instruct model)."
+        )
+    messages = [{"role": role, "content": content} for role, content in chat]
+    try:
+        written = tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        ids: list[int] = tokenizer(written, add_special_tokens=False).input_ids
+    except Exception as error:  # a template is code of the model's makers, and raises what it likes
+        raise InputError(
+            f"the chat template of {model} refuses this chat: {escaped(str(error), 200)}. Its "
+            f"roles are {', '.join(escaped(role) for role, _ in chat)}."
+        ) from error
+    if not ids:
+        raise InputError(f"the chat template of {model} gives no token for this chat.")
+    return ids
+
+
 @dataclass(frozen=True, eq=False)
 class Prompts:
-    """Some prompts of one model.
+    """Some prompts of one model: keys and values, computed once and shared by all draws."""
 
-    Attributes
-    ----------
-    lengths : tensor (prompts,)
-    layers : list of (keys, values)
-        For each layer, tensors (prompts, heads, longest, d), padded on the right.
-    states : tensor (prompts, d)
-        The state after the last token of each.
-    """
-
-    lengths: Tensor
-    layers: list[tuple[Tensor, Tensor]]
-    states: Tensor
+    lengths: Tensor  # (prompts,)
+    layers: list[tuple[Tensor, Tensor]]  # (prompts, heads, longest, d), padded on the right
+    states: Tensor  # (prompts, d): after the last token of each
 
     @classmethod
     @torch.inference_mode()
@@ -52,7 +109,7 @@ class Prompts:
         parts = [_pass(lm, prefixes[i : i + step]) for i in range(0, len(prefixes), step)]
         lengths, layers, states = zip(*parts, strict=True)
         padded = [
-            (_joined([keys for keys, _ in layer], longest), _joined([v for _, v in layer], longest))
+            (_join([keys for keys, _ in layer], longest), _join([v for _, v in layer], longest))
             for layer in zip(*layers, strict=True)
         ]
         return cls(torch.cat(lengths), padded, torch.cat(states))
@@ -74,68 +131,6 @@ def _pass(
     return lengths, [(layer.keys, layer.values) for layer in cache.layers], last
 
 
-def _joined(parts: list[Tensor], longest: int) -> Tensor:
+def _join(parts: list[Tensor], longest: int) -> Tensor:
     pad = torch.nn.functional.pad
     return torch.cat([pad(part, (0, 0, 0, longest - part.shape[-2])) for part in parts])
-
-
-def decode(
-    lm: CausalLM,
-    prompts: Prompts,
-    uniforms: Array,
-    rows: int,
-    chooser: Chooser | None = None,
-    prompt: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw a text for each row of uniforms; return token ids, lengths and log q.
-
-    Parameters
-    ----------
-    lm : CausalLM
-    prompts : Prompts
-    uniforms : array (n, max_tokens)
-    rows : int
-        Texts decoded at once.
-    chooser : Chooser, optional
-    prompt : tensor (n,), optional
-        The prompt of each draw; by default the first.
-    """
-    ring: RingCache | None = None
-
-    def begin(prompt: Tensor) -> None:
-        nonlocal ring
-        ring = RingCache(prompts.layers, prompt, lm.max_tokens - 1)
-
-    def keep(into: Tensor, source: Tensor, left: int) -> None:
-        assert ring is not None
-        ring.keep(into, source, left)
-
-    def renew(rows: Tensor, prompt: Tensor) -> None:
-        assert ring is not None
-        if len(prompts.lengths) > 1:
-            ring.renew(rows, prompt)
-
-    def step(tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
-        assert ring is not None
-        ring.column = column
-        states = lm._states(
-            input_ids=tokens,
-            position_ids=positions,
-            attention_mask=mask,
-            past_key_values=ring,
-            use_cache=True,
-        )
-        return lm.warp(lm._head(states[:, -1]))
-
-    decoder = Decoder(
-        begin,
-        step,
-        keep,
-        first=lm.warp(lm._head(prompts.states)),
-        lengths=prompts.lengths,
-        end=lm.end,
-        limit=lm.max_tokens,
-        chooser=chooser,
-        renew=renew,
-    )
-    return decoder.run(torch.from_numpy(uniforms).to(lm.device), rows, prompt)

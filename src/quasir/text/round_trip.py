@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from quasir.core.arguments import check_count
+from quasir.text.language_model import ModelOptions
 from quasir.text.loading import load
 from quasir.text.seq2seq import Seq2SeqLM
-
-__all__ = ["RoundTrip"]
 
 
 class RoundTrip(Seq2SeqLM):
@@ -62,31 +61,19 @@ class RoundTrip(Seq2SeqLM):
         text: str,
         *,
         beams: int = 5,
-        top_k: int | None = 30,
         max_tokens: int = 64,
-        temperature: float = 1.0,
-        top_p: float | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
+        **options: Unpack[ModelOptions],
     ) -> None:
         check_count("beams", beams)
         self.text, self.beams = text, beams
-        model, tokenizer = (
-            load(there, "seq2seq", device=device, dtype=dtype) if isinstance(there, str) else there
-        )
-        named = isinstance(back, str)
-        super().__init__(
-            back if named else None,
-            translate(model, tokenizer, text, beams, max_tokens),
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            device=device,
-            dtype=dtype,
-            model=None if named else back[0],
-            tokenizer=None if named else back[1],
-        )
+        options = {"top_k": 30, **options}
+        placed: Any = {name: options[name] for name in ("device", "dtype") if name in options}
+        model, tokenizer = there if not isinstance(there, str) else load(there, "seq2seq", **placed)
+        if not isinstance(back, str):
+            options["model"], options["tokenizer"] = back
+            back = None
+        source = translate(model, tokenizer, text, beams, max_tokens)
+        super().__init__(back, source, max_tokens=max_tokens, **options)
 
 
 @torch.inference_mode()

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.items import Column, Text, offsets_of, ragged_take
+from quasir.core.types import Items
+from quasir.guides.vocabulary import same_tokenizer, token_ids
 
-__all__ = ["Text", "Texts"]
+__all__ = ["Text", "Texts", "as_texts"]
 
 DECODED_AT_ONCE = 1024
 
@@ -96,3 +98,10 @@ def _decode(tokenizer: Any, sequences: list[list[int]]) -> list[str]:
         sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
     return decoded
+
+
+def as_texts(items: Items, tokenizer: Any) -> Texts:
+    """Return items as `Texts` of this tokenizer: its own token ids are kept, others encoded."""
+    if isinstance(items, Texts) and same_tokenizer(items.tokenizer, tokenizer):
+        return items
+    return Texts.of(token_ids(items, tokenizer), tokenizer)

@@ -1,32 +1,34 @@
-"""Checkpoints: the files that a tuning run is resumed from."""
+"""The files of a tuning run: checkpoints to resume from, and the tuned proposal.
+
+No file of the proposal's folder, which `CausalLM` loads, is half-written.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import json
+import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from quasir.core.files import write_with
 from quasir.errors import InputError
-from quasir.tuning.policy import Weights
+from quasir.text.causal import CausalLM
+from quasir.tuning.policy import Policy, Weights
 
-__all__ = ["Checkpoints", "digest", "refuse_others"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Checkpoints:
     """The state of a run and the weights of its proposals, in a folder or in memory.
 
-    Parameters
-    ----------
-    folder : Path or None
-        With None the proposals stay in memory and no state is saved.
-    identity : dict
-        The options that a resumed run must share; JSON-ready.
+    Without a folder the proposals stay in memory and no state is saved. A resumed run must share
+    the options in `identity`, which is JSON-ready.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
@@ -42,13 +44,7 @@ class Checkpoints:
             )
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, or None if there is none.
-
-        Raises
-        ------
-        InputError
-            If the saved run has other options.
-        """
+        """Return the last saved state, or None; refuse that of a run with other options."""
         if self.folder is None or not (self.folder / "state.pt").is_file():
             return None
         saved = torch.load(self.folder / "state.pt", weights_only=True)
@@ -92,15 +88,6 @@ def _save(path: Path, value: Any) -> None:
     write_with(path, lambda temporary: torch.save(value, temporary))
 
 
-def digest(model: Any) -> str:
-    """Return a fingerprint of a model's weights."""
-    total = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        total.update(name.encode())
-        total.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()[:16]
-
-
 ARRAY = "__array__"
 """The key that marks a tensor in a file as an array of the state."""
 
@@ -125,3 +112,75 @@ def _as_arrays(state: Any) -> Any:
     if isinstance(state, list):
         return [_as_arrays(value) for value in state]
     return state
+
+
+WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
+FACTS = "tuning.json"
+
+
+def write_result(
+    out: Path, policy: Policy, weights: Weights, facts: dict[str, Any], figure: Figure | None
+) -> None:
+    """Write the weights, the tokenizer, the figure and the facts of a run.
+
+    Everything is written to a temporary folder and then moved into `out`: the weights and then
+    the facts come last, so that an incomplete `out` is never taken for a finished model.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    beside = out / "partial"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    if policy.adapted is None:
+        model = policy.frozen(weights).model
+        to_half(model).save_pretrained(beside)
+        policy.base.tokenizer.save_pretrained(beside)
+    else:
+        adapted = copy.deepcopy(policy.adapted)
+        with torch.no_grad():
+            for name, parameter in adapted.get_base_model().named_parameters():
+                if name in weights:
+                    parameter.copy_(weights[name])
+        adapted.save_pretrained(beside, save_embedding_layers=False)
+        (beside / "README.md").unlink(missing_ok=True)  # peft's empty template
+    if figure is not None:
+        figure.savefig(beside / "learning.png", dpi=150)
+    (beside / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+    last = [*WEIGHTS, FACTS]
+    order = {name: i for i, name in enumerate(last)}
+    for file in sorted(beside.iterdir(), key=lambda file: order.get(file.name, -1)):
+        os.replace(file, out / file.name)
+    beside.rmdir()
+
+
+def to_half(model: Any) -> Any:
+    """Return the model in float16, or unchanged if a weight is out of float16's range."""
+    largest = max(float(p.detach().abs().max()) for p in model.parameters())
+    return model.half() if largest < torch.finfo(torch.float16).max else model
+
+
+def load_result(out: Path, base: CausalLM) -> CausalLM:
+    """Load the proposal in a folder, with the prompt, temperature and length of the base."""
+    settings = {
+        "max_tokens": base.max_tokens,
+        "prompt": base.prompt,
+        "chat": base.chat,
+        "temperature": base.warp.temperature,
+    }
+    if not (out / "adapter_config.json").is_file():
+        return CausalLM(str(out), device=str(base.device), **settings)  # type: ignore[arg-type]
+    from peft import PeftModel
+
+    adapted = PeftModel.from_pretrained(copy.deepcopy(base.model), str(out))
+    model = adapted.merge_and_unload().requires_grad_(False).eval()
+    tuned = CausalLM(model=model, tokenizer=base.tokenizer, **settings)  # type: ignore[arg-type]
+    tuned.name, tuned.revision, tuned.adapter = base.name, base.revision, str(out)
+    return tuned
+
+
+def is_finished(out: Path, identity: dict[str, Any]) -> bool:
+    """Tell whether a run with these options has already written its result here."""
+    if not (out / FACTS).is_file():
+        return False
+    facts = json.loads((out / FACTS).read_text())
+    refuse_others(facts["options"], identity, out)
+    return bool(facts["finished"])

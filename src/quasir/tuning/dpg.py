@@ -21,11 +21,11 @@ from quasir.draws.draws import Draws
 from quasir.errors import InputError, TuningError
 from quasir.targets.product import Product
 from quasir.text.causal import CausalLM
-from quasir.tuning.checkpoint import digest
-from quasir.tuning.export import finished, load_result
-from quasir.tuning.learner import Diverged, Settings
+from quasir.text.fingerprints import find_setting
+from quasir.tuning.checkpoint import is_finished, load_result
 from quasir.tuning.loop import Loop
 from quasir.tuning.losses import loss_named
+from quasir.tuning.policy import Diverged, Settings
 
 __all__ = ["DPG"]
 
@@ -73,7 +73,9 @@ class DPG:
         A prompt, or another model of the same tokenizer, that meets the target more often than
         the base. Half of the first draws come from it.
     rate, warmup, weight_decay, averaging, clip_gradient
-        See `Settings`; the default `rate` is 2e-4, and 2e-3 for an adapter.
+        AdamW's learning rate (by default 2e-4, and 2e-3 for an adapter), the steps over which it
+        rises, its weight decay, the share of itself that the running average of the weights keeps
+        per step, and the largest norm of a gradient.
     dropout : float
         Dropout rate during steps, whatever the base was trained with. With centred weights it
         costs a second pass per step.
@@ -176,7 +178,7 @@ class DPG:
             last good proposal.
         """
         out = None if self.out is None else Path(self.out)
-        if out is not None and finished(out, self.identity):
+        if out is not None and is_finished(out, self.identity):
             return load_result(out, self.base)
         loop = Loop(self, out)
         try:
@@ -218,17 +220,14 @@ class DPG:
         return {
             **{name: getattr(self, name) for name in options},
             "streams": VERSION,
-            "target": described(self.target),
-            "base": digest(self.base.model),
-            "max_tokens": self.base.max_tokens,
-            "prompt": self.base.prompt,
-            **({} if self.base.chat is None else {"chat": [list(part) for part in self.base.chat]}),
+            "target": describe_target(self.target),
+            **find_setting(self.base).to_dict(),
             "pool": None if pool is None else hashlib.sha256(pool.log_q.tobytes()).hexdigest()[:16],
             "warm_start": warm if warm is None or isinstance(warm, str) else name_of(warm),
         }
 
 
-def described(target: Target) -> str:
+def describe_target(target: Target) -> str:
     """Return a description of a target that is the same in every process."""
     if not isinstance(target, Product):
         return name_of(target)

@@ -1,4 +1,4 @@
-"""The distance between policy and target, estimated on held-out draws.
+"""The distance between policy and target on held-out draws: estimates, their log, their figure.
 
 All estimates use importance sampling from the mixture m of the proposals: w = p/m, v = pi/m. No
 estimate, not even that of Z, uses draws that were trained on. A proposal fitted to a draw gives it
@@ -8,36 +8,33 @@ P/m was too small by a factor of 2.7, and Z from all draws was a third too low.
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quasir.certificates.figures import COLOURS, draw_band
+from quasir.core.files import write_text
 from quasir.core.types import Array
-from quasir.estimation.estimate import Z95, Estimate
-from quasir.tuning.pool import Pool
+from quasir.errors import InputError
+from quasir.estimation.estimate import Z95, Estimate, kish_ess
+from quasir.tuning.rounds import Pool
 
-__all__ = ["Evaluation", "better_by", "evaluate", "log_partition"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """Estimates for the policy pi at one step.
 
-    Attributes
-    ----------
-    kl, tvd : Estimate
-        KL(p, pi) in nats, and TVD(p, pi).
-    log_z : Estimate
-    moments : dict of Estimate
-        The mean of each feature under pi. ``possible`` is the mass of pi on P(x) > 0: the highest
-        acceptance rate that pi can have as a proposal.
-    ess : float
-        Kish's effective sample size of the ratios P/m: these estimates are as precise as if from
-        that many draws of p.
-    efficiency : float
-        Effective sample size per draw of pi as a proposal: 1/E_p[p/pi].
+    ``possible`` among the moments is the mass of pi on P(x) > 0: the highest acceptance rate that
+    pi can have as a proposal. The estimates are as precise as if from `ess` draws of p.
+    `efficiency` is the effective sample size per draw of pi as a proposal, 1/E_p[p/pi].
     """
 
     kl: Estimate
@@ -59,24 +56,9 @@ class Evaluation:
         }
 
 
-def log_partition(held_out: Pool) -> float:
-    """Return the running estimate of log Z = log E_m[P/m]."""
-    kept = held_out.possible
-    log_w = held_out.log_weight[kept] + np.log(held_out.stands_for[kept])
-    return float(np.logaddexp.reduce(log_w)) - math.log(held_out.n)
-
-
 def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
     """Estimate KL(p, pi), TVD(p, pi), Z and the moments of pi from held-out draws.
 
-    Parameters
-    ----------
-    held_out : Pool
-    log_pi : array
-        log pi(x) of each held-out draw.
-
-    Notes
-    -----
     Standard errors are by the delta method: a draw influences an estimate by its own term and by
     its part in Z. Draws of different proposals count as draws of their mixture, which can only
     make the errors larger. Intervals are value +- 1.96 se. On a small space the intervals of KL
@@ -85,7 +67,7 @@ def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
     """
     n, kept = held_out.n, held_out.possible
     times = held_out.stands_for[kept]
-    log_z = log_partition(held_out)
+    log_z = held_out.log_z
     log_w, log_v = held_out.log_weight[kept] - log_z, (log_pi - held_out.log_m)[kept]
     w, v = np.exp(log_w), np.exp(log_v)
     kl = float(times @ (w * (log_w - log_v)) / n)
@@ -102,7 +84,7 @@ def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
         tvd=_estimate(min(tvd, 1.0), tvd_se, least=0.0, most=1.0),
         log_z=_estimate(log_z, _standard_error(w - 1.0, -1.0, times, n)),
         moments=_moments(held_out, log_pi),
-        ess=n**2 / float(times @ w**2),
+        ess=kish_ess(n, float(times @ w**2)),
         efficiency=1.0 / second,
     )
 
@@ -111,17 +93,10 @@ def better_by(held_out: Pool, new: Array, old: Array, by: str) -> Estimate:
     """Return how much closer to p a new log pi is than an old one, on the same draws.
 
     Both use the same draws, so the difference is known more precisely than either distance.
-
-    Parameters
-    ----------
-    held_out : Pool
-    new, old : array
-        log pi(x) of each held-out draw.
-    by : {"kl", "tvd"}
     """
     n, kept = held_out.n, held_out.possible
     times = held_out.stands_for[kept]
-    w = np.exp(held_out.log_weight[kept] - log_partition(held_out))
+    w = np.exp(held_out.log_weight[kept] - held_out.log_z)
     if by == "kl":
         gain = new[kept] - old[kept]
         value = float(times @ (w * gain) / n)
@@ -160,3 +135,112 @@ def _estimate(
     value: float, se: float, least: float = -math.inf, most: float = math.inf
 ) -> Estimate:
     return Estimate(value, se, max(value - Z95 * se, least), min(value + Z95 * se, most))
+
+
+class Log:
+    """Writes each evaluation as soon as it is made, and keeps them as `rows`."""
+
+    def __init__(self, out: Path | None, progress: bool, tensorboard: bool) -> None:
+        self.path = None if out is None else out / "log.jsonl"
+        self.progress = progress
+        self.rows: list[dict[str, Any]] = []
+        self._writer = tensorboard_writer(out) if tensorboard else None
+
+    def restore(self, lines: int) -> None:
+        """Keep only the first lines of the file; the steps of later ones will be taken again."""
+        if self.path is None:
+            return
+        kept = self.path.read_text().splitlines()[:lines] if self.path.is_file() else []
+        self.rows = [json.loads(line) for line in kept]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self.path, "".join(line + "\n" for line in kept))
+
+    def write(self, evaluation: Evaluation, **facts: Any) -> None:
+        """Write one evaluation, with further facts about the step."""
+        row = {**facts, **evaluation.to_dict()}
+        self.rows.append(row)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        if self.progress:
+            print(format_row(row), file=sys.stderr, flush=True)
+        if self._writer is not None:
+            for name, value in _scalars(row).items():
+                self._writer.add_scalar(name, value, row["step"])
+            self._writer.flush()
+
+
+def format_row(row: dict[str, Any]) -> str:
+    """Return an evaluation as one readable line."""
+    moments = "  ".join(
+        f"{name} {part['value']:.3f}" for name, part in row["moments"].items() if part["value"]
+    )
+    return (
+        f"step {row['step']:>5}  round {row['round']:>2}  "
+        f"KL {_with_error(row['kl'])}  TVD {_with_error(row['tvd'])}  {moments}  "
+        f"Z {math.exp(min(row['log_z']['value'], 700.0)):.4g}  ESS {row['ess']:,.0f}  "
+        f"{row['samples_per_second']:,.0f} samples/s{'  *' if row['best'] else ''}"
+    )
+
+
+def _with_error(part: dict[str, Any]) -> str:
+    if part["value"] is None:
+        return "unknown"
+    return f"{part['value']:.4f}" + ("" if part["se"] is None else f" ± {part['se']:.4f}")
+
+
+def _scalars(row: dict[str, Any]) -> dict[str, float]:
+    scalars = {name: row[name]["value"] for name in ("kl", "tvd", "log_z")}
+    scalars |= {f"moment/{name}": part["value"] for name, part in row["moments"].items()}
+    scalars |= {name: row[name] for name in ("ess", "efficiency", "samples_per_second")}
+    return {name: float(value) for name, value in scalars.items() if value is not None}
+
+
+def tensorboard_writer(out: Path | None) -> Any:
+    """Return TensorBoard's writer, or raise an error that says what is missing."""
+    if out is None:
+        raise InputError("tensorboard=True writes into the folder out: give out.")
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError("tensorboard=True needs tensorboard: pip install tensorboard.") from error
+    return SummaryWriter(str(out / "tensorboard"))
+
+
+def plot_learning(rows: list[dict[str, Any]]) -> Figure:
+    """Plot KL(p, pi), TVD(p, pi), the moments of pi and its efficiency against steps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.4, 2.9), layout="constrained")
+    steps = np.array([row["step"] for row in rows])
+    panels = [("KL(p, π), nats", ["kl"]), ("TVD(p, π)", ["tvd"]), ("Moments of π", None)]
+    axes = figure.subplots(1, 4)
+    for axis, (label, names) in zip(axes, panels, strict=False):
+        if names is None:
+            parts = {name: [row["moments"][name] for row in rows] for name in rows[0]["moments"]}
+        else:
+            parts = {name: [row[name] for row in rows] for name in names}
+        for (name, part), colour in zip(parts.items(), COLOURS * 9, strict=False):
+            draw_band(axis, steps, _column(part), name, colour)
+        axis.set_ylabel(label)
+        if names is None:
+            axis.legend(frameon=False, fontsize="small", loc="best")
+    axes[3].plot(steps, [row["efficiency"] or np.nan for row in rows], color=COLOURS[0])
+    axes[3].set_ylabel("Effective draws a draw from π")
+    for axis in axes:
+        axis.set_xlabel("Step")
+        axis.grid(alpha=0.25)
+        # A dashed line marks each round of new draws.
+        for row in rows:
+            if row["event"] == "round" and row["step"]:
+                axis.axvline(row["step"], color="grey", linewidth=0.5, linestyle="--")
+    return figure
+
+
+def _column(parts: list[dict[str, Any]]) -> Estimate:
+    """Return estimates as one estimate of arrays, with NaN for values that were not finite."""
+    columns = {
+        end: np.array([np.nan if part[end] is None else part[end] for part in parts])
+        for end in ("value", "se", "low", "high")
+    }
+    return Estimate(**columns)

@@ -32,13 +32,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.types import Array
 from quasir.errors import InputError
 
-__all__ = ["LOSSES", "Loss", "loss_named"]
+if TYPE_CHECKING:
+    from quasir.tuning.rounds import Pool
+
+__all__ = ["LOSSES"]
 
 Weight = Callable[[Array, Array, Array], Array]
 
@@ -47,14 +52,9 @@ Weight = Callable[[Array, Array, Array], Array]
 class Loss:
     """A divergence, defined by the weights of its gradient.
 
-    Attributes
-    ----------
-    name : str
-    plain, centred : callable
-        Map (log p, log pi, log m), with p normalised, to the weights with B = f'(inf) and f'(1).
-        `plain` is None if f'(inf) is infinite: then no draw may have P(x) = 0.
-    needs_pi : bool
-        Whether the plain weight depends on pi.
+    `plain` and `centred` map (log p, log pi, log m), with p normalised, to the weights with
+    B = f'(inf) and B = f'(1). `plain` is None if f'(inf) is infinite: then no draw may have
+    P(x) = 0. `needs_pi` says whether the plain weight depends on pi.
     """
 
     name: str
@@ -63,16 +63,7 @@ class Loss:
     needs_pi: bool
 
     def weight(self, log_p: Array, log_pi: Array, log_m: Array, centred: bool = False) -> Array:
-        """Return the weight of each draw; the gradient is -E_m[weight grad log pi].
-
-        Examples
-        --------
-        >>> p, pi, m = np.log([[0.6, 0.4], [0.5, 0.5], [0.2, 0.8]])
-        >>> LOSSES["kl"].weight(p, pi, m).round(6)
-        array([3. , 0.5])
-        >>> LOSSES["kl"].weight(p, pi, m, centred=True).round(6)
-        array([ 0.5  , -0.125])
-        """
+        """Return the weight of each draw; the gradient is -E_m[weight grad log pi]."""
         if centred or self.plain is None:
             return self.centred(log_p, log_pi, log_m)
         return self.plain(log_p, log_pi, log_m)
@@ -150,3 +141,73 @@ def loss_named(name: str) -> Loss:
     if name not in LOSSES:
         raise InputError(f"loss is {name!r}, but must be one of {', '.join(LOSSES)}.")
     return LOSSES[name]
+
+
+SHARES = (0.45, 0.45, 0.1)
+"""Shares of p, of the proposal and of m in the chances of draws, for centred weights."""
+
+
+class Minibatches:
+    """Minibatches drawn from the pool with unequal chances, and coefficients that correct for them.
+
+    The gradient is -(1/N) sum_i c_i weight_i grad log pi(x_i) over the pool, where draw i stands
+    for c_i draws. A minibatch takes draw i with chance s_i, so its coefficient is
+    c_i weight_i/(N s_i). The chances are those of p: s_i ~ c_i P(x_i)/m(x_i). Then a coefficient
+    is 1 for the forward KL and at most 1 for TV and JS, because (pi/m)/(p/m) = pi/p is bounded
+    where the weight is not 0. With centred weights draws with P(x) = 0 also count, in proportion
+    to pi. So the chances are then a mixture (`SHARES`): of p, of the proposal, which is near pi,
+    and of m, which gives every draw a chance.
+
+    `proposal` is the number of the current proposal, the one nearest to pi. `clip` is an upper
+    limit of p/m: it lowers the variance, but the gradient is then that of another target,
+    min(p, clip m). `chance` is that of each draw of the pool, and `clipped` the share of p's mass
+    that clipping removed.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        loss: Loss,
+        proposal: int,
+        log_z: float,
+        centred: bool,
+        clip: float | None = None,
+    ) -> None:
+        self.loss, self.centred = loss, centred
+        self.n, self.stands_for, self.log_m = pool.n, pool.stands_for, pool.log_m
+        self.log_p = pool.log_p - log_z
+        self.clipped = 0.0
+        mass = self._mass()
+        if clip is not None:
+            self.log_p = np.minimum(self.log_p, self.log_m + np.log(clip))
+            whole, mass = mass.sum(), self._mass()
+            self.clipped = float(1.0 - mass.sum() / whole)
+        self.chance = mass / mass.sum()
+        if centred or loss.plain is None:
+            near = self.stands_for * np.exp(pool.log_q[:, proposal] - self.log_m)
+            parts = (self.chance, near / near.sum(), self.stands_for / self.stands_for.sum())
+            self.chance = sum(share * part for share, part in zip(SHARES, parts, strict=True))
+
+    def _mass(self) -> Array:
+        mass: Array = self.stands_for * np.exp(self.log_p - self.log_m)
+        return mass
+
+    def take(self, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Return indices of `size` draws, by systematic sampling from one uniform."""
+        cumulative = np.cumsum(self.chance)
+        marks = (rng.random() + np.arange(size)) / size * cumulative[-1]
+        # Rounding may put the last mark at the very end, where a draw may have chance 0.
+        last = int(np.flatnonzero(self.chance)[-1])
+        taken: NDArray[np.intp] = np.searchsorted(cumulative, marks, side="right")
+        return taken.clip(max=last)
+
+    def coefficients(self, index: NDArray[np.intp], log_pi: Array) -> Array:
+        """Return the coefficients of the chosen draws; `log_pi` matters only if `needs_pi`."""
+        weight = self.loss.weight(self.log_p[index], log_pi, self.log_m[index], self.centred)
+        counted: Array = self.stands_for[index] * weight / (self.n * self.chance[index])
+        return counted
+
+    @property
+    def needs_pi(self) -> bool:
+        """Whether the coefficients depend on pi."""
+        return self.loss.needs_pi or self.centred

@@ -1,9 +1,11 @@
-"""The policy pi_theta: the tuned network, which starts as a copy of the base."""
+"""The policy pi_theta: the tuned network, which starts as a copy of the base, and its steps."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
+from quasir.core.streams import Purpose, derived_seed, stream
+from quasir.core.types import Array
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
-from quasir.tuning.torch_seed import seeded
-
-__all__ = ["Policy", "Weights"]
+from quasir.tuning.losses import Minibatches
 
 Weights = dict[str, Tensor]
 
@@ -27,21 +29,9 @@ class Policy:
     The policy has the base's prompt and temperature, but no top-k or top-p, so that it can draw
     every text that the target allows.
 
-    Parameters
-    ----------
-    base : CausalLM
-        The model to copy; its own weights are not changed.
-    lora : int or None
-        Rank of the adapter on all linear layers of the blocks; None tunes every weight.
-    seed : int
-        Seed of the adapter's initial weights.
-    dropout : float
-        Rate of every dropout module of the network during a step.
-
-    Attributes
-    ----------
-    lm : CausalLM
-        The policy as a proposal: it draws and scores with the current weights.
+    `lora` is the rank of an adapter on all linear layers of the blocks; None tunes every weight.
+    `seed` is that of the adapter's initial weights. `lm` is the policy as a proposal: it draws and
+    scores with the current weights.
     """
 
     def __init__(self, base: CausalLM, lora: int | None, seed: int, dropout: float = 0.0) -> None:
@@ -51,8 +41,8 @@ class Policy:
             model = model.float()  # steps of AdamW are lost in half precision
         self.adapted: Any = None
         if lora is not None:
-            with seeded(model.device, seed):
-                self.adapted = with_adapter(model, lora, base.name)
+            with fix_torch_seed(model.device, seed):
+                self.adapted = add_adapter(model, lora, base.name)
             model = self.adapted.get_base_model()
         else:
             model.requires_grad_(True)
@@ -131,7 +121,7 @@ class Policy:
         return torch.zeros(n, dtype=each.dtype, device=each.device).index_add(0, owner, each)
 
 
-def with_adapter(model: Any, rank: int, name: str | None) -> Any:
+def add_adapter(model: Any, rank: int, name: str | None) -> Any:
     """Add a LoRA of this rank to all linear layers but the head; at first it changes nothing."""
     from peft import LoraConfig, get_peft_model
 
@@ -148,3 +138,134 @@ def with_adapter(model: Any, rank: int, name: str | None) -> Any:
     # The base's name, not the local folder that it was loaded from.
     adapted.peft_config["default"].base_model_name_or_path = name
     return adapted
+
+
+class Diverged(Exception):
+    """The run cannot continue; `DPG.run` turns this into the error that the user sees."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of the optimizer.
+
+    A step has `batch` texts. AdamW's learning rate rises linearly to `rate` over `warmup` steps.
+    Matrices have a weight decay, vectors none. The running average of the weights keeps a share
+    `averaging` of itself per step; 0 takes the last weights. Gradients with a norm above
+    `clip_gradient` are scaled down.
+    """
+
+    batch: int
+    rate: float
+    warmup: int
+    weight_decay: float
+    averaging: float
+    clip_gradient: float
+
+
+class Learner:
+    """A policy that is being tuned: its weights, their average, and AdamW's state.
+
+    Evaluation, drawing and the final result always use the average.
+    """
+
+    def __init__(self, policy: Policy, settings: Settings, seed: int) -> None:
+        self.policy, self.settings, self.seed = policy, settings, seed
+        parameters = policy.parameters
+        matrices = [p for p in parameters.values() if p.ndim >= 2]
+        vectors = [p for p in parameters.values() if p.ndim < 2]
+        groups = [
+            {"params": matrices, "weight_decay": settings.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+        self.average: Weights = policy.weights
+        self.taken = 0
+
+    def step(self, batches: Minibatches, texts: Texts, number: int, pace: float = 1.0) -> None:
+        """Take step `number` of the run; its random numbers depend on (seed, number) only.
+
+        `pace` is a factor on the learning rate.
+        """
+        policy, size = self.policy, self.settings.batch
+        index = batches.take(size, stream(self.seed, Purpose.TUNE_BATCH, number))
+        chosen = texts.take(index)
+        policy.model.train()
+        dropout = derived_seed(self.seed, Purpose.TUNE_DROPOUT, number)
+        with fix_torch_seed(policy.lm.device, dropout):
+            log_pi = policy.log_probs(chosen)
+            known = self._known_log_pi(batches, chosen, log_pi)
+            counts = torch.from_numpy(batches.coefficients(index, known)).to(log_pi)
+            loss = -(counts * log_pi).sum() / size
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+        policy.model.eval()
+        parameters = list(policy.parameters.values())
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self.settings.clip_gradient)
+        if not (torch.isfinite(loss) and torch.isfinite(norm)):
+            raise Diverged(
+                f"at step {number} the loss was {float(loss.detach()):g} and the gradient's norm "
+                f"{float(norm):g}"
+            )
+        for group in self.optimizer.param_groups:
+            rise = min(1.0, number / max(self.settings.warmup, 1))
+            group["lr"] = self.settings.rate * rise * pace
+        self.optimizer.step()
+        self.taken += 1
+        # Early in a run the average must not be dominated by the first weights.
+        keep = min(self.settings.averaging, self.taken / (self.taken + 10))
+        with torch.no_grad():
+            for name, parameter in policy.parameters.items():
+                self.average[name].lerp_(parameter, 1.0 - keep)
+
+    def _known_log_pi(self, batches: Minibatches, texts: Texts, log_pi: torch.Tensor) -> Array:
+        """Return log pi(x) for the coefficients; computed without dropout if they depend on it."""
+        policy = self.policy
+        if batches.needs_pi and policy.has_dropout:
+            policy.model.eval()
+            with torch.no_grad():
+                log_pi = policy.log_probs(texts)
+            policy.model.train()
+        return log_pi.detach().double().cpu().numpy()
+
+    @contextmanager
+    def averaged(self) -> Iterator[Policy]:
+        """Load the average into the policy for the duration of a `with` block."""
+        last = self.policy.weights
+        self.policy.load(self.average)
+        try:
+            yield self.policy
+        finally:
+            self.policy.load(last)
+
+    def log_prob(self, texts: Texts) -> Array:
+        """Return log pi(x) under the average of the weights."""
+        if not len(texts):
+            return np.empty(0)
+        with self.averaged() as policy:
+            return policy.lm.log_prob(texts)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of everything the next step depends on, except its number."""
+        return {
+            "weights": self.policy.weights,
+            "average": {name: value.clone() for name, value in self.average.items()},
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "taken": self.taken,
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Restore a snapshot."""
+        self.policy.load(snapshot["weights"])
+        self.average = {name: value.clone() for name, value in snapshot["average"].items()}
+        self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
+        self.taken = snapshot["taken"]
+
+
+@contextmanager
+def fix_torch_seed(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch, which takes 63 bits, in a `with` block; restore its generators afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed % 2**63)
+        yield

@@ -1,4 +1,4 @@
-"""Runs over contexts: one recipe, many prompts, and a promise about all of them."""
+"""Runs over contexts: one recipe, many prompts, and a guarantee about all of them."""
 
 from quasir.runs.contexts.on_disk import ContextRun, OneContext
 

@@ -12,18 +12,17 @@ from quasir.core.files import hash_of, write_text
 from quasir.core.progress import Quiet, Reporter
 from quasir.core.scores import check_pair
 from quasir.core.streams import Purpose, derived_seed
-from quasir.draws.ceiling import known_of
-from quasir.draws.draw_blocks import cut_doubts
+from quasir.draws.ceiling import ratio_bounds
+from quasir.draws.draw_blocks import cut_warnings
 from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
 from quasir.errors import InputError, StoreError
-from quasir.recipes.building import own_files
-from quasir.recipes.contexts import Context
-from quasir.recipes.fields import refuse_missing
-from quasir.recipes.paths import located, portable
+from quasir.recipes.building import located, own_files, portable
+from quasir.recipes.context_file import Context
+from quasir.recipes.placeholders import refuse_missing
 from quasir.recipes.schema import Recipe
 from quasir.runs.begun import TEXT_BLOCKS_A_SHARD, keep_code, refuse_changes, refuse_others
 from quasir.runs.contexts.fitting import fit_contexts
-from quasir.runs.contexts.maker import ContextParts, Maker
+from quasir.runs.contexts.maker import Builder, ContextParts
 from quasir.runs.contexts.table import CONTEXTS, Entry, read_table, write_table
 from quasir.runs.integrity import recipe_hash
 from quasir.store.context_store import ContextStore
@@ -42,13 +41,7 @@ def contexts_recipe_hash(recipe: Recipe, table: str) -> str:
 
 
 def read_contexts_recipe(folder: Path, store: ContextStore) -> Recipe:
-    """Return the recipe of a run over contexts, as it is kept in its folder.
-
-    Raises
-    ------
-    StoreError
-        If it is not the recipe that the draws were made with.
-    """
+    """Return the recipe of a run over contexts, as it is kept in its folder."""
     recipe = recipes.read_run(folder)
     table = store.manifest.contexts or ""
     if recipe.seed != store.seed or contexts_recipe_hash(recipe, table) != store.manifest.recipe:
@@ -70,14 +63,14 @@ class BegunContexts:
         With fields of the contexts, and the lambdas that all of them share.
     entries : list of Entry
     store : ContextStore
-    maker : Maker
+    maker : Builder
     """
 
     folder: Path
     recipe: Recipe
     entries: list[Entry]
     store: ContextStore
-    maker: Maker
+    maker: Builder
 
     @classmethod
     def begin(
@@ -91,17 +84,7 @@ class BegunContexts:
         reporter: Reporter | None = None,
         shards_at: str | None = None,
     ) -> BegunContexts:
-        """Begin a run, or resume the one in the folder if recipe and contexts are the same.
-
-        Parameters
-        ----------
-        recipe : Recipe
-        contexts : list of Context, or None
-            None to resume with the run's own.
-        beside, folder, allow_code, shards_at
-            As in `BegunRun.begin`.
-        reporter : Reporter, optional
-        """
+        """Begin a run, or resume the one in the folder if recipe and contexts are the same."""
         reporter = reporter or Quiet()
         recipe = located(recipe, beside)
         if (folder / MANIFEST).is_file():
@@ -115,7 +98,7 @@ class BegunContexts:
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
-        maker = Maker(recipe, beside, allow_code)
+        maker = Builder(recipe, beside, allow_code)
         entries = [Entry.of(context, recipe.seed) for context in contexts]
         models = _checked(maker, contexts)
         if recipe.unfitted:
@@ -164,7 +147,7 @@ class BegunContexts:
             refuse_others("shards_at", store.manifest.shards_at, shards_at, folder)
         code = {name: hash_of(path) for name, path in own_files(recipe, beside).items()}
         refuse_others("code", store.manifest.code, code, folder)
-        maker = Maker(recipe, beside, allow_code)
+        maker = Builder(recipe, beside, allow_code)
         models = maker.built(entries[0].context).models
         refuse_others("models", store.manifest.models, models, folder)
         return cls(folder=folder, recipe=recipe, entries=entries, store=store, maker=maker)
@@ -180,13 +163,13 @@ class BegunContexts:
         write_text(self.folder / "recipe.yaml", recipes.dump(portable(self.recipe, self.folder)))
 
 
-def _checked(maker: Maker, contexts: list[Context]) -> list[dict[str, str | None]]:
+def _checked(maker: Builder, contexts: list[Context]) -> list[dict[str, str | None]]:
     """Make the parts of every context, so that a mistake is found before anything is drawn."""
     models = [maker.built(context).models for context in contexts]
     return models[0]
 
 
-def _known(maker: Maker, entries: list[Entry], report: Callable[[int], object]) -> list[Entry]:
+def _known(maker: Builder, entries: list[Entry], report: Callable[[int], object]) -> list[Entry]:
     """Return the contexts with what is known about their ratios."""
     checks = max(8, BASE_DRAWS // len(entries))
     made = []
@@ -196,7 +179,7 @@ def _known(maker: Maker, entries: list[Entry], report: Callable[[int], object]) 
     return made
 
 
-def _with_known(maker: Maker, entry: Entry, checks: int) -> Entry:
+def _with_known(maker: Builder, entry: Entry, checks: int) -> Entry:
     target, proposal = maker.parts(entry)
     try:
         check_pair(target, proposal)
@@ -205,9 +188,9 @@ def _with_known(maker: Maker, entry: Entry, checks: int) -> Entry:
         return entry.without(str(error))
     seed = derived_seed(entry.seed, Purpose.SUPPORT)
     check = check_by_base(target, proposal, seed, checks)
-    known, doubts = known_of(target, proposal), cut_doubts(target, proposal)
+    known, warnings = ratio_bounds(target, proposal), cut_warnings(target, proposal)
     maker.release(entry.context)
-    return replace(entry, known=known, doubts=doubts, base_check=check)
+    return replace(entry, known=known, warnings=warnings, base_check=check)
 
 
 def _refuse_others(entries: list[Entry], contexts: list[Context], folder: Path) -> None:

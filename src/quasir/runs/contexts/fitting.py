@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from quasir.constraints.dual import solve
 from quasir.constraints.feasibility import MIN_ESS
-from quasir.constraints.over_contexts import solve_over
 from quasir.core.progress import Reporter
 from quasir.core.streams import Purpose, derived_seed
 from quasir.core.types import Array, Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import InfeasibleError, InputError, StoreError
+from quasir.estimation.estimate import kish_ess
 from quasir.recipes.building import resolve
-from quasir.recipes.fields import fill
+from quasir.recipes.placeholders import fill
 from quasir.recipes.schema import Recipe
 from quasir.runs.contexts.allocation import shared_out
 from quasir.runs.contexts.drawing import draw_shards
 from quasir.runs.contexts.loading import draws_by_context
-from quasir.runs.contexts.maker import Maker
+from quasir.runs.contexts.maker import Builder
 from quasir.runs.contexts.table import Entry, hash_of_table
 from quasir.runs.integrity import recipe_hash
 from quasir.store import MANIFEST
@@ -37,7 +38,7 @@ TEXT_BLOCKS, BLOCKS = 1, 64
 
 def fit_contexts(
     recipe: Recipe,
-    maker: Maker,
+    maker: Builder,
     entries: list[Entry],
     folder: Path,
     models: list[dict[str, Any]],
@@ -45,14 +46,7 @@ def fit_contexts(
 ) -> tuple[Recipe, list[Entry]]:
     """Fit the lambdas that the recipe does not give; return the recipe and the contexts with them.
 
-    A context whose own wishes cannot be met is marked with the reason.
-
-    Raises
-    ------
-    InputError
-        If the recipe does not say whether wishes are for each context or over all.
-    InfeasibleError
-        If wishes over all contexts cannot be met.
+    A context whose own requests cannot be met is marked with the reason.
     """
     names = ", ".join(recipe.unfitted)
     if recipe.over is None:
@@ -78,7 +72,7 @@ def fit_contexts(
 
 def _draws(
     recipe: Recipe,
-    maker: Maker,
+    maker: Builder,
     entries: list[Entry],
     folder: Path,
     models: list[dict[str, Any]],
@@ -112,7 +106,7 @@ def _draws(
     return [found[i] for i in range(len(entries))]
 
 
-def _own(recipe: Recipe, maker: Maker, entry: Entry, draws: Draws) -> Entry:
+def _own(recipe: Recipe, maker: Builder, entry: Entry, draws: Draws) -> Entry:
     """Fit the lambdas of one context."""
     try:
         filled = fill(recipe, entry.context)
@@ -123,7 +117,7 @@ def _own(recipe: Recipe, maker: Maker, entry: Entry, draws: Draws) -> Entry:
 
 
 def _over_all(
-    recipe: Recipe, maker: Maker, entries: Sequence[Entry], every: Sequence[Draws]
+    recipe: Recipe, maker: Builder, entries: Sequence[Entry], every: Sequence[Draws]
 ) -> dict[str, float]:
     """Fit one lambda over all contexts in which some draw is possible."""
     names, mu = recipe.unfitted, np.array([recipe.want[name] for name in recipe.unfitted])
@@ -140,14 +134,15 @@ def _over_all(
             columns = [np.asarray(draws.features[name], float)[possible] for name in names]
             groups.append((np.stack(columns, axis=1), tilt[possible]))
     said = f"mean(s) {', '.join(f'{n} = {recipe.want[n]:g}' for n in names)} over all contexts"
-    solved = solve_over(groups, mu) if groups else None
+    solved = solve(groups, mu) if groups else None
     if solved is None:
         raise InfeasibleError(
             f"{said} cannot be met: {len(groups):,} of {len(entries):,} contexts have draws that "
-            "are possible, and no lambda gives them that mean. Draw more (fit), or wish for less."
+            "are possible, and no lambda gives them that mean. Draw more (fit), or request for "
+            "less."
         )
     coefficients, weights = solved
-    ess = len(weights) ** 2 / sum(float((w**2).sum()) for w in weights)
+    ess = kish_ess(len(weights), sum(float((w**2).sum()) for w in weights))
     if ess < MIN_ESS:
         raise InfeasibleError(
             f"{said}: the fit rests on {ess:.0f} effective draws, fewer than {MIN_ESS:.0f}: give a "

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from quasir.errors import InputError
-from quasir.recipes.contexts import Context, read_contexts
-from quasir.recipes.fields import fields_of, refuse_missing
+from quasir.recipes.context_file import Context, read_contexts
+from quasir.recipes.placeholders import fields_of, refuse_missing
 from quasir.recipes.schema import Recipe
 from quasir.runs.opening import is_context_run
 from quasir.store import MANIFEST
@@ -22,13 +22,7 @@ def contexts_of(
     contexts: str | Path | Sequence[Any] | None,
     column: str | None = None,
 ) -> list[Context] | None:
-    """Return the contexts that are given, or None; mistakes are found before anything is written.
-
-    Raises
-    ------
-    InputError
-        If they cannot be read, or do not fit the recipe or the run in the folder.
-    """
+    """Return the contexts that are given, or None; a mistake leaves no file."""
     if contexts is None:
         if column is not None:
             raise InputError("a column is that of contexts: give them too.")

@@ -33,13 +33,7 @@ def draws_by_context(
 
 
 def draws_of(store: ContextStore, entry: Entry, items: bool = True) -> Draws:
-    """Return the draws of one context; only the shards that hold it are read.
-
-    Raises
-    ------
-    InputError
-        If it has no draws yet.
-    """
+    """Return the draws of one context; only the shards that hold it are read."""
     place = entry.context.place
     numbers = [
         number
@@ -57,7 +51,7 @@ def _of(every: Draws, own: np.ndarray[tuple[int], np.dtype[np.intp]], entry: Ent
     return replace(
         every.take(own),
         seed=entry.seed,
-        doubts=entry.doubts,
+        warnings=entry.warnings,
         known=entry.known,
         base_check=entry.base_check,
     )

@@ -13,30 +13,20 @@ from quasir import recipes
 from quasir.core.types import Proposal
 from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import Built, build, own_files, resolve
-from quasir.recipes.contexts import Context
-from quasir.recipes.fields import fill
+from quasir.recipes.context_file import Context
+from quasir.recipes.placeholders import fill
 from quasir.recipes.schema import Recipe
 from quasir.runs.contexts.table import Entry
 from quasir.targets.product import Product
 
-__all__ = ["ContextParts", "Maker", "models_of"]
+__all__ = ["Builder", "ContextParts", "models_of"]
 
-KEPT = 4096
+KEPT = 1024
 """Contexts whose features and settings are kept, at most."""
 
 
-class Maker:
-    """Makes the parts of one context after another.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        With fields of the contexts, and with absolute paths.
-    folder : Path
-        The folder of its files.
-    allow_code : bool
-        Whether the recipe's own Python features may be run.
-    """
+class Builder:
+    """Makes the parts of one context after another."""
 
     def __init__(self, recipe: Recipe, folder: Path, allow_code: bool = False) -> None:
         self.recipe, self.folder, self.allow_code = recipe, folder, allow_code
@@ -44,14 +34,7 @@ class Maker:
         self._built: OrderedDict[int, Built] = OrderedDict()
 
     def built(self, context: Context) -> Built:
-        """Return the base, the features and the proposal of a context.
-
-        Raises
-        ------
-        InputError
-            If they cannot be made, for example because a prompt is longer than the model; the
-            message names the context's line.
-        """
+        """Return the base, the features and the proposal of a context."""
         if context.place not in self._built:
             try:
                 filled = fill(self.recipe, context)
@@ -121,20 +104,14 @@ class ContextParts:
         files = tuple((name, path.read_bytes()) for name, path in own_files(recipe, folder).items())
         return cls(recipes.dump(recipe), tuple(entries), files, tuple(models))
 
-    def __call__(self) -> Maker:
-        """Load the models.
-
-        Raises
-        ------
-        StoreError
-            If this machine has other models than the run.
-        """
+    def __call__(self) -> Builder:
+        """Load the models."""
         kept = tempfile.TemporaryDirectory()  # it is removed with the maker
         folder = Path(kept.name)
         for file, content in self.files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
-        maker = Maker(recipes.parse(self.recipe, "recipe.yaml"), folder, bool(self.files))
+        maker = Builder(recipes.parse(self.recipe, "recipe.yaml"), folder, bool(self.files))
         maker.loaded["folder"] = kept
         entry = next(entry for entry in self.entries if entry.failed is None)
         models = maker.built(entry.context).models

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.curve import Curve
-from quasir.certificates.tradeoff import tradeoff
-from quasir.certificates.whole import Whole
-from quasir.core.arguments import show
+from quasir.certificates.contexts_certificate import ContextsCertificate
+from quasir.certificates.curve import Curve, tradeoff
+from quasir.core.formatting import short_repr
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes.schema import Recipe
-from quasir.runs.contexts.allocation import shared_out
 from quasir.runs.contexts.begun import read_contexts_recipe
 from quasir.runs.contexts.loading import draws_by_context, draws_of
 from quasir.runs.contexts.outcome import (
@@ -82,7 +80,7 @@ class ContextRun:
         )
 
     @property
-    def certificate(self) -> Whole:
+    def certificate(self) -> ContextsCertificate:
         """The certificate of all contexts together."""
         return self.outcome.whole
 
@@ -98,7 +96,8 @@ class ContextRun:
         whole = isinstance(place, int) and not isinstance(place, bool)
         if not whole or not 0 <= place < len(self):
             raise InputError(
-                f"there is no context {show(place)}: they are numbered from 0 to {len(self) - 1}."
+                f"there is no context {short_repr(place)}: they are numbered from 0 to "
+                f"{len(self) - 1}."
             )
         return OneContext(self, place)
 
@@ -138,8 +137,8 @@ class OneContext:
     @cached_property
     def result(self) -> ContextResult:
         """What came of it, at the beta that the recipe chooses."""
-        samples = shared_out(self.run.recipe.samples, len(self.run))[self.place]
-        return conclude_context(self.entry, self.draws, self.run.recipe.choose.wish, samples)
+        samples = self.run.recipe.samples_of_each(len(self.run))
+        return conclude_context(self.entry, self.draws, self.run.recipe.choose.asked, samples)
 
     @property
     def certificate(self) -> Certificate | None:

@@ -8,7 +8,7 @@ from quasir.core.files import make_folder, write_text
 from quasir.errors import InputError
 from quasir.recipes.building import features_of
 from quasir.recipes.describe import asked
-from quasir.recipes.fields import fill
+from quasir.recipes.placeholders import fill
 from quasir.report.page import About, page
 from quasir.runs.contexts.on_disk import OneContext
 
@@ -16,13 +16,7 @@ __all__ = ["write_context_page"]
 
 
 def write_context_page(one: OneContext) -> Path:
-    """Write `contexts/NUMBER.html`, the report of one context; return its path.
-
-    Raises
-    ------
-    InputError
-        If it has no certificate.
-    """
+    """Write `contexts/NUMBER.html`, the report of one context; return its path."""
     run, certificate = one.run, one.certificate
     if certificate is None:
         raise InputError(f"context {one.place} has no certificate: {one.result.unserved}")
@@ -37,11 +31,11 @@ def write_context_page(one: OneContext) -> Path:
             "quasir": run.store.manifest.quasir,
         },
     )
-    doubts = [] if one.result.unserved is None else [one.result.unserved]
+    warnings = [] if one.result.unserved is None else [one.result.unserved]
     content = page(
         about,
         one.curve,
-        certificate.with_doubts(*doubts),
+        certificate.with_warnings(*warnings),
         one.draws,
         features=list(features_of(recipe, run.folder, None).values()),
         checks=() if one.result.sampled is None else one.result.sampled.checks,

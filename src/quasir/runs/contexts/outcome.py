@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.tradeoff import tradeoff
-from quasir.certificates.whole import Whole, whole_of
-from quasir.core.types import Array
+from quasir.certificates.contexts_certificate import ContextsCertificate, certify_contexts
+from quasir.certificates.curve import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import QuasirError
-from quasir.estimation.shares import LEVELS, mean_promise, tvd_log_wealths
+from quasir.estimation.mean_guarantee import NO_EVIDENCE, Evidence, mean_guarantee, tvd_evidence
 from quasir.recipes.schema import Recipe
-from quasir.runs.contexts.allocation import shared_out
+from quasir.runs.contexts.allocation import MOST, most_draws
 from quasir.runs.contexts.table import Entry
 from quasir.runs.outcome import choose_beta
-from quasir.runs.sampling import Sampled, doubts_of, sample_run
+from quasir.runs.sampling import Sampled, sample_run, warnings_of
 
 __all__ = ["ContextResult", "ContextsOutcome", "conclude_context", "conclude_contexts"]
 
@@ -36,13 +33,13 @@ class ContextResult:
     n : int
         Its draws.
     sampled : Sampled or None
-        Samples and the certificate at the beta that the wish chooses, or at the closest one.
+        Samples and the certificate at the beta that the request chooses, or at the closest one.
     unserved : str or None
         Why the context is not served.
     short : str or None
-        That there are fewer samples than its share.
-    log_wealth : array
-        The wealth against "TVD > tau", at each of the levels of `quasir.estimation.shares`.
+        That there are fewer samples than the recipe asks for.
+    evidence : Evidence
+        What its draws show about TVD at the chosen beta.
     """
 
     entry: Entry
@@ -50,7 +47,7 @@ class ContextResult:
     sampled: Sampled | None = None
     unserved: str | None = None
     short: str | None = None
-    log_wealth: Array
+    evidence: Evidence = NO_EVIDENCE
 
     @property
     def place(self) -> int:
@@ -63,12 +60,12 @@ class ContextResult:
         return None if self.sampled is None else self.sampled.certificate
 
     @property
-    def doubts(self) -> list[str]:
-        """All doubts: of the certificate, of the checks on its samples, and about their number."""
+    def warnings(self) -> list[str]:
+        """The warnings of the certificate, of its samples' checks, and about their number."""
         if self.sampled is None:
             return []
         short = [] if self.short is None else [self.short]
-        return [*self.sampled.certificate.doubts, *doubts_of(self.sampled.checks), *short]
+        return [*self.sampled.certificate.warnings, *warnings_of(self.sampled.checks), *short]
 
     @cached_property
     def id(self) -> str:
@@ -90,7 +87,7 @@ class ContextResult:
             "certificate_id": self.id,
             "certificate": None
             if certificate is None
-            else certificate.to_dict() | {"doubts": self.doubts},
+            else certificate.to_dict() | {"warnings": self.warnings},
         }
 
 
@@ -99,7 +96,7 @@ class ContextsOutcome:
     """The results of all contexts, in their order, and the certificate of the whole."""
 
     results: list[ContextResult]
-    whole: Whole
+    whole: ContextsCertificate
 
     @property
     def served(self) -> list[ContextResult]:
@@ -110,7 +107,7 @@ class ContextsOutcome:
 def conclude_context(
     entry: Entry,
     draws: Draws | None,
-    wish: Mapping[str, float],
+    request: Mapping[str, float],
     samples: int,
     more: Callable[[int], Draws] | None = None,
     most: int | None = None,
@@ -119,17 +116,15 @@ def conclude_context(
 
     `more` and `most` are the `more` and `max_proposals` of `sample_run`.
     """
-    nothing = np.full(len(LEVELS), -np.inf)
     if draws is None:
         why = entry.failed or "it has no draws yet."
-        return ContextResult(entry=entry, n=0, unserved=why, log_wealth=nothing)
-    # One level is enough here: the whole curve is made for the contexts that are looked at.
-    curve = tradeoff(draws, log_betas=[0.0])
+        return ContextResult(entry=entry, n=0, unserved=why)
+    curve = tradeoff(draws)
     n = len(draws)
     try:
-        certificate, why_not = choose_beta(curve, dict(wish))
+        certificate, why_not = choose_beta(curve, dict(request))
     except QuasirError as error:
-        return ContextResult(entry=entry, n=n, unserved=str(error), log_wealth=nothing)
+        return ContextResult(entry=entry, n=n, unserved=str(error))
     drawing_on = more if why_not is None else None
     sampled = sample_run(draws, certificate, samples, drawing_on, most)
     n = sampled.certificate.n
@@ -138,10 +133,22 @@ def conclude_context(
     if found < samples:
         short = f"Only {found:,} of its {samples:,} samples are among the {n:,} draws."
     evaluator = curve.evaluator
-    wealth = tvd_log_wealths(evaluator.spread, certificate.log_beta, evaluator.ground(0.95))
+    binned, assumptions = evaluator.source.binned, evaluator.assumptions(0.95)
+    evidence = tvd_evidence(binned, certificate.log_beta, assumptions)
     return ContextResult(
-        entry=entry, n=n, sampled=sampled, unserved=why_not, short=short, log_wealth=wealth
+        entry=entry, n=n, sampled=sampled, unserved=why_not, short=short, evidence=evidence
     )
+
+
+def _given_up(result: ContextResult, most: int, budget: int) -> ContextResult:
+    """Say of an unserved context that it got no more draws, and why."""
+    if result.unserved is None or result.n < most:
+        return result
+    why = (
+        f"{result.unserved} It was given up after {result.n:,} draws, {MOST:g} times an equal "
+        f"share of the {budget:,}: raise draws, or change its prompt or the request."
+    )
+    return replace(result, unserved=why)
 
 
 def conclude_contexts(
@@ -151,23 +158,24 @@ def conclude_contexts(
     report: Callable[[int, int, int], object] = lambda done, n, drawn: None,
 ) -> ContextsOutcome:
     """Return the results of all contexts; nothing is written."""
-    wish = recipe.choose.wish
+    request = recipe.choose.asked
+    samples = recipe.samples_of_each(len(entries))
+    most = most_draws(recipe.draws, sum(entry.failed is None for entry in entries))
     results = []
-    for entry, samples in zip(entries, shared_out(recipe.samples, len(entries)), strict=True):
-        place = entry.context.place
-        results.append(conclude_context(entry, draws.get(place), wish, samples))
+    for entry in entries:
+        result = conclude_context(entry, draws.get(entry.context.place), request, samples)
+        results.append(_given_up(result, most, recipe.draws))
         report(len(results), len(entries), len(results))
     served = [result for result in results if result.unserved is None]
-    promise = None
+    guarantee = None
     if served:
-        wealth = np.stack([result.log_wealth for result in served])
-        confidence = float(wish.get("confidence", 0.95))
-        promise = mean_promise(wealth, len(entries), confidence)
-    whole = whole_of(
+        confidence = float(request.get("confidence", 0.95))
+        guarantee = mean_guarantee([result.evidence for result in served], len(entries), confidence)
+    whole = certify_contexts(
         [result.certificate for result in served if result.certificate is not None],
         contexts=len(entries),
         n=sum(result.n for result in results),
-        promise=promise,
+        guarantee=guarantee,
         unserved={r.place: r.unserved for r in results if r.unserved is not None},
     )
     return ContextsOutcome(results=results, whole=whole)

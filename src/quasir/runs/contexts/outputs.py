@@ -102,14 +102,14 @@ def context_lines(result: ContextResult) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if certificate is not None:
         rate, tvd = certificate.acceptance_rate, certificate.tvd
-        promise = certificate.promise
+        guarantee = certificate.guarantee
         known = {
             "beta": certificate.beta,
             "acceptance_rate": rate.value,
             "tvd": tvd.value,
             "tvd_low": tvd.low,
             "tvd_high": tvd.high,
-            "tvd_promised": None if promise is None else promise.tvd,
+            "tvd_guaranteed": None if guarantee is None else guarantee.tvd,
             "kl": certificate.kl.value,
             "moments": {name: part.value for name, part in certificate.moments.items()},
         }
@@ -122,7 +122,7 @@ def context_lines(result: ContextResult) -> dict[str, Any]:
         **known,
         "certificate_id": result.id,
         "unserved": result.unserved,
-        "doubts": result.doubts,
+        "warnings": result.warnings,
         "shown": [line["sample"] for line in shown],
     }
 
@@ -136,7 +136,7 @@ COLUMNS = (
     "tvd",
     "tvd_low",
     "tvd_high",
-    "tvd_promised",
+    "tvd_guaranteed",
     "kl",
 )
 
@@ -148,12 +148,12 @@ def write_table_of_results(folder: Path, outcome: ContextsOutcome) -> None:
     rows = [context_lines(result) for result in outcome.results]
     moments = sorted({name for row in rows for name in row.get("moments", {})})
     named = [f"moment:{name}" for name in moments]
-    writer.writerow([*COLUMNS, *named, "certificate_id", "fields", "unserved", "doubts"])
+    writer.writerow([*COLUMNS, *named, "certificate_id", "fields", "unserved", "warnings"])
     for row in rows:
         values = [row.get(name) for name in COLUMNS]
         values += [row.get("moments", {}).get(name) for name in moments]
         fields = json.dumps(row["fields"], ensure_ascii=False)
         writer.writerow(
-            [*values, row["certificate_id"], fields, row["unserved"], " ".join(row["doubts"])]
+            [*values, row["certificate_id"], fields, row["unserved"], " ".join(row["warnings"])]
         )
     write_text(folder / "contexts.csv", table.getvalue())

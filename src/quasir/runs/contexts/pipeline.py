@@ -6,13 +6,14 @@ from pathlib import Path
 
 from quasir.core.progress import Quiet, Reporter
 from quasir.engines import Engine
-from quasir.runs.contexts.allocation import Need, allocated, need_of, pilot, shared_out
+from quasir.runs.contexts.allocation import Need, allocated, need_of, pilot
 from quasir.runs.contexts.begun import BegunContexts
 from quasir.runs.contexts.drawing import draw_shards
 from quasir.runs.contexts.loading import draws_by_context
 from quasir.runs.contexts.on_disk import ContextRun
 from quasir.runs.contexts.outputs import write_contexts_outputs
-from quasir.runs.repair import check_or_forget
+from quasir.runs.integrity import check_or_forget
+from quasir.runs.shard_work import kept_draws
 
 __all__ = ["draw_contexts", "finish_contexts"]
 
@@ -26,8 +27,9 @@ def draw_contexts(
     """Make the missing draws, round by round; return how many."""
     reporter, store = reporter or Quiet(), begun.store
     check_or_forget(store, repair, reporter)
-    if store.shards:
-        reporter.say(f"going on from {len(store):,} draws")
+    before = kept_draws(store)
+    if before:
+        reporter.say(f"going on from {before:,} draws")
     made = 0
     while True:
         if store.lacking():
@@ -57,12 +59,12 @@ def next_round(begun: BegunContexts, reporter: Reporter) -> list[int] | None:
     if sum(store.rounds[-1]) >= recipe.draws:
         return None
     found = draws_by_context(store, entries, items=False)
-    wish, samples = recipe.choose.wish, shared_out(recipe.samples, len(entries))
+    request, samples = recipe.choose.asked, recipe.samples_of_each(len(entries))
     needs: list[Need | None] = []
     with reporter.stage("looking at the contexts") as report:
         for place in range(len(entries)):
             draws = found.get(place)
-            needs.append(None if draws is None else need_of(draws, wish, samples[place]))
+            needs.append(None if draws is None else need_of(draws, request, samples))
             report(place + 1, len(entries), place + 1)
     return allocated(store.rounds[-1], needs, recipe.draws)
 

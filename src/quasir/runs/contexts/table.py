@@ -11,10 +11,10 @@ from typing import Any
 
 from quasir.core.files import write_text
 from quasir.core.streams import context_seed
-from quasir.draws.base_check import BaseCheck
-from quasir.draws.known import Known
+from quasir.draws.ceiling import RatioBounds
+from quasir.draws.support import BaseCheck
 from quasir.errors import StoreError
-from quasir.recipes.contexts import Context
+from quasir.recipes.context_file import Context
 
 __all__ = ["CONTEXTS", "Entry", "hash_of_table", "read_table", "write_table"]
 
@@ -30,9 +30,9 @@ class Entry:
     context : Context
     seed : int
         The seed of its draws; it depends on the run's seed, its place and its text only.
-    known : Known
+    known : RatioBounds
         What is known about its ratios.
-    doubts : tuple of str
+    warnings : tuple of str
         Problems that cannot be seen in its draws.
     base_check : BaseCheck or None
     fitted : dict
@@ -43,8 +43,8 @@ class Entry:
 
     context: Context
     seed: int
-    known: Known = field(default_factory=Known)
-    doubts: tuple[str, ...] = ()
+    known: RatioBounds = field(default_factory=RatioBounds)
+    warnings: tuple[str, ...] = ()
     base_check: BaseCheck | None = None
     fitted: dict[str, float] = field(default_factory=dict)
     failed: str | None = None
@@ -62,7 +62,7 @@ class Entry:
         """Return a JSON-ready dictionary."""
         check = self.base_check
         optional = {
-            "doubts": list(self.doubts) or None,
+            "warnings": list(self.warnings) or None,
             "base_check": None if check is None else check.to_dict(),
             "fitted": self.fitted or None,
             "failed": self.failed,
@@ -81,8 +81,8 @@ class Entry:
         return cls(
             context=Context(int(content["context"]), dict(content["fields"]), where),
             seed=int(content["seed"]),
-            known=Known.from_dict(content["known"]),
-            doubts=tuple(content.get("doubts", ())),
+            known=RatioBounds.from_dict(content["known"]),
+            warnings=tuple(content.get("warnings", ())),
             base_check=BaseCheck.from_dict(content.get("base_check")),
             fitted={str(k): float(v) for k, v in content.get("fitted", {}).items()},
             failed=content.get("failed"),
@@ -102,13 +102,7 @@ def hash_of_table(text: str) -> str:
 
 
 def read_table(folder: Path, sha256: str) -> list[Entry]:
-    """Read `contexts.jsonl`, whose hash the manifest has.
-
-    Raises
-    ------
-    StoreError
-        If it is absent, or is not the table that the draws were made with.
-    """
+    """Read `contexts.jsonl`, whose hash the manifest has."""
     path = folder / CONTEXTS
     try:
         text = path.read_bytes().decode()

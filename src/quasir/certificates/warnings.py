@@ -1,0 +1,213 @@
+"""What is wrong with the estimates, in words, with numbers and advice.
+
+The last part compares the draws with a Z that is known. min(w, beta) is bounded, whatever the tail
+of w = P/q is, so the draws bound its mean Z_beta without any condition
+(`quasir.estimation.betting`). Z - Z_beta is the mass of the target above beta q, also where q = 0.
+A lower bound on Z_beta above Z, or an upper bound on it below Z at a ceiling of the ratios,
+contradicts what is known. docs/guarantees.md has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from quasir.core.formatting import level_text
+from quasir.draws.ceiling import RatioBounds
+from quasir.estimation.betting import acceptance_rate_at_least, acceptance_rate_at_most
+from quasir.estimation.binned_draws import BinnedDraws
+from quasir.estimation.intervals import zero_hit_bound
+from quasir.estimation.tail import Tail
+
+MIN_ESS = 100  # with fewer effective draws than this, the relative error of a mean is above 10 %
+MAX_PARETO_K = 0.7
+"""Above this shape importance sampling converges too slowly (Vehtari et al. 2024)."""
+MIN_ACCEPTED = 100
+"""With fewer accepted draws than this, the standard error of a share may be above 5 %."""
+TOO_RARE = 1e-6  # below this many accepted draws, no number of further draws is worth naming
+MIN_ABOVE = 20  # with fewer draws than this above beta, these few decide TVD, KL and the bound
+FALSE_ALARM = 1e-6
+"""Chance that what a disagreement says is false, over all numbers of draws at once."""
+ROUNDING = 1e-4  # a relative difference from Z below this may come from scores in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The facts about the draws from which the warnings at one beta follow."""
+
+    log_beta: float
+    n: int
+    n_possible: int  # draws with P(x) > 0
+    n_above: float  # draws with a ratio above beta
+    accepted: float  # expected number of draws accepted at beta
+    ess: float  # Kish's effective sample size of the ratios
+    tail: Tail
+    guaranteed: bool = False  # whether TVD and KL are guaranteed, whatever the tail is
+    chosen: bool = False  # whether an estimate on these draws chose this level
+
+
+def warnings_about(e: Evidence) -> list[str]:
+    """Return what is wrong with the estimates, each with numbers and advice."""
+    beta = level_text(e.log_beta)
+    if e.n_possible == 0:
+        return [
+            f"None of the {e.n:,} draws had P(x) > 0, so all that is known is that q gives the "
+            f"support of P a mass below {zero_hit_bound(e.n):.2g} (97.5 %). Use a proposal that "
+            "reaches the target's support, loosen the target, or draw more."
+        ]
+    # A guarantee holds whatever the tail is, so it settles these.
+    warnings = [] if e.guaranteed else [*_about_the_tail(e), *_about_its_shape(e)]
+    if e.ess < MIN_ESS:
+        warnings.append(
+            f"The {e.n:,} draws are worth only {e.ess:.3g} from the target (ESS below {MIN_ESS}): "
+            f"draw about {_factor(MIN_ESS / max(e.ess, 1))} times as many, or use a better "
+            "proposal."
+        )
+    if e.accepted < MIN_ACCEPTED:
+        times = MIN_ACCEPTED / e.accepted if e.accepted > TOO_RARE else math.inf
+        more = (
+            f"Draw about {_factor(times)} times as many, or " if times < math.inf else "Instead, "
+        )
+        warnings.append(
+            f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = {beta}: the "
+            f"moments are those of few samples. {more}choose a smaller beta."
+        )
+    return warnings
+
+
+def _about_its_shape(e: Evidence) -> list[str]:
+    """Return the warnings about a tail that is heavy, may be heavy, or is unknown."""
+    k = e.tail.k
+    if math.isnan(k):
+        return [
+            f"Only {e.n_possible} of {e.n:,} draws had P(x) > 0: too few to say how heavy the "
+            "tail of the ratios is. Draw more, or use a proposal closer to the target."
+        ]
+    if k > MAX_PARETO_K:
+        return [
+            f"Pareto k is {k:.2f}, above {MAX_PARETO_K}: a few draws with very large ratios "
+            "decide everything, and more draws alone help slowly. Use a proposal with heavier "
+            "tails, closer to the target."
+        ]
+    if e.chosen and e.tail.fitted and e.tail.heavier.k > MAX_PARETO_K:
+        return [
+            f"beta was chosen by an estimate, and the tail may be heavy: Pareto k is {k:.2f}, and "
+            f"may be {e.tail.heavier.k:.2f} (95 %; above {MAX_PARETO_K} no estimate should be "
+            "trusted). The true distance may be far above the request. Draw more, or mix the "
+            "proposal with the base, so that the choice can be guaranteed."
+        ]
+    return []
+
+
+def _about_the_tail(e: Evidence) -> list[str]:
+    """Return the warnings about the draws above beta, if they are few or none."""
+    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
+    if e.tail.exceeds_all(e.log_beta):
+        return []
+    if e.n_above == 0 and k == -math.inf:
+        return [
+            f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
+            f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
+            f"any such item that was not seen has a q-mass below {zero_hit_bound(e.n):.2g} (97.5 "
+            "%). More draws lower that."
+        ]
+    if e.n_above == 0:
+        if e.tail.log_ceiling < math.inf:
+            how = (
+                f"since no ratio exceeds {level_text(e.tail.log_ceiling)}, the upper ends of their "
+                "intervals have a limit"
+            )
+        elif k < 1:
+            how = (
+                f"a generalised Pareto tail fitted to the largest ratios (k = {k:.2f}) gives the "
+                "upper ends of their intervals"
+            )
+        elif not math.isnan(k):
+            how = (
+                f"the largest ratios' tail is too heavy to extrapolate (k = {k:.2f}), so no number "
+                "can be given"
+            )
+        else:
+            how = "too few ratios were seen to extrapolate, so no number can be given"
+        return [
+            f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
+            f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
+            f"Draw more, or choose a beta below {largest}."
+        ]
+    if e.n_above < MIN_ABOVE:
+        return [
+            f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+            "the bound rest on them, and their intervals may be too narrow. "
+            "Draw more, or choose a smaller beta."
+        ]
+    return []
+
+
+def _factor(ratio: float) -> str:
+    """Return a factor as text, below 10 rounded up to a tenth."""
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{math.ceil(10 * ratio) / 10:g}"
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The draws disagree with the known Z; `impossible` if what is known contradicts itself."""
+
+    text: str
+    impossible: bool
+
+
+def find_disagreement(
+    binned: BinnedDraws, known: RatioBounds, estimate: str
+) -> Disagreement | None:
+    """Return what the draws show against the known Z, or None; `estimate` is that of Z, in words.
+
+    The level is the ceiling, or the first Z 2^k, k = 0, 1, ..., that no ratio drawn exceeds. Each
+    level k that could be the one has its share 6/(pi (k + 1))^2 of the false alarms.
+    """
+    if known.log_z is None or not math.isfinite(binned.log_top):
+        return None
+    k = max(0, math.ceil((binned.log_top - known.log_z) / math.log(2)))
+    level, share = known.log_z + k * math.log(2), 6 / (math.pi * (k + 1)) ** 2
+    at_ceiling = binned.log_top <= known.log_ceiling <= level
+    if at_ceiling:
+        level, share = known.log_ceiling, 1.0
+    beta, alpha = np.array([level]), FALSE_ALARM / 4 * share  # 2 bounds, 2 kinds of levels
+    least, most = (
+        math.exp(level - known.log_z) * float(bound(binned, beta, alpha=alpha)[0])  # in units of Z
+        for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
+    )
+    says = f"this is false in at most {FALSE_ALARM:g} of all runs"
+    start = f"Z is known to be {level_text(known.log_z)}, but the draws give {estimate}, "
+    if least > 1 + ROUNDING:
+        return Disagreement(
+            f"{start}and at least {_down(least):g} times what is known ({says}), which cannot be. "
+            "The Z that the target declares is wrong, or the proposal does not draw with the log q "
+            "that it gives. No number here can be trusted until that is found.",
+            impossible=True,
+        )
+    lacking = _down(1 - most)
+    if not lacking > 0:
+        return None
+    start = f"{start}and at most {1 - lacking:g} times what is known ({says})"
+    if at_ceiling:
+        return Disagreement(
+            f"{start}, although no ratio exceeds {level_text(level)}. That cannot be: the Z that "
+            "the target declares, the ceiling, or the proposal's log q is wrong. No number here "
+            "can be trusted until that is found.",
+            impossible=True,
+        )
+    return Disagreement(
+        f"{start}. So at least {lacking:g} of the target's mass is where q(x) = 0 or P(x)/q(x) is "
+        f"above {level_text(level)}, and no draw was there: the proposal does not reach all of "
+        "the target, or has too light a tail (or the Z that the target declares is wrong). TVD, "
+        "KL, truncated mass and the moments leave that mass out: where q(x) = 0, TVD is at least "
+        f"{lacking:g} at every beta. Mix in a proposal that reaches the target (qr.Mixture).",
+        impossible=False,
+    )
+
+
+def _down(share: float) -> float:
+    """Return the next lower multiple of `ROUNDING`, so that "at least" is true of what is said."""
+    return math.floor(share / ROUNDING) * ROUNDING

@@ -1,0 +1,297 @@
+"""Guarantees: what holds with stated confidence at any number of draws, whenever it is looked at.
+
+A guarantee is no estimate. It rests on a ceiling of the ratios, or on what is known about Z, and on
+nothing else: not on a large number of draws, not on the shape of a tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quasir.core.formatting import rounded_up
+from quasir.core.types import Array
+from quasir.draws.ceiling import ROUNDING, RatioBounds
+from quasir.draws.support import BaseCheck
+from quasir.errors import InputError
+from quasir.estimation.betting import (
+    acceptance_rate_at_least,
+    acceptance_rate_at_most,
+    is_shown,
+    moment_at_least,
+    moment_at_most,
+    upper_bounds,
+)
+from quasir.estimation.binned_draws import BinnedDraws
+from quasir.estimation.quantities import GUARANTEED
+
+WITHIN = 1e-4  # how close, in log beta, the search for the least guaranteed beta gets
+NOTHING = "Nothing can be guaranteed about TVD, truncated mass and KL"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """What guarantees rest on: none of TVD, truncated mass and KL without a ceiling or Z."""
+
+    log_ceiling: float = math.inf  # of a proved upper bound on every ratio
+    log_z: float | None = None  # of Z, or of an upper bound on it; used where there is no ceiling
+    spent: float = 0.0  # the share of 1 - confidence that the upper bound on Z has used
+    confidence: float | None = None  # that the bound on Z was made for; None where Z is exact
+    # One sentence: what is known, and why; or why nothing is, and what would help.
+    basis: str = (
+        f"{NOTHING}: no ceiling of the ratios P(x)/q(x) is known. Mix the proposal with the base, "
+        "and declare the bounds of the features, or give log_ceiling."
+    )
+
+    @classmethod
+    def of(
+        cls, known: RatioBounds, check: BaseCheck | None, confidence: float = 0.95
+    ) -> Assumptions:
+        """Return what guarantees rest on, by what is known beside the draws of q."""
+        if known.log_ceiling < math.inf:
+            return cls(log_ceiling=known.log_ceiling, basis=known.basis)
+        if known.log_z is not None:
+            return cls(log_z=known.log_z, basis=known.basis)
+        if check is not None and known.log_most < math.inf:
+            base = BinnedDraws.of_sorted(check.draws, np.sort(np.array(check.log_weight)))
+            return cls.of_base(base, known.log_most, confidence)
+        return cls(basis=f"{NOTHING}. {known.basis}")
+
+    @classmethod
+    def of_base(cls, base: BinnedDraws, log_most: float, confidence: float = 0.95) -> Assumptions:
+        """Return what draws of the base a show, where P(x) = a(x) b(x) and b(x) <= B.
+
+        Z = E_a[b(x)] is the acceptance rate of the base's draws at beta = B, times B. Half of
+        1 - confidence goes into the upper bound on it; the guarantees have the other half.
+        """
+        rate = acceptance_rate_at_most(base, np.array([log_most]), alpha=as_alpha(confidence) / 2)
+        basis = (
+            f"It rests on {base.n:,.0f} draws of the base, which bound Z, and on b(x) being at "
+            f"most {math.exp(min(log_most, 700.0)):.4g}; there is no ceiling of the ratios."
+        )
+        log_z = log_most + math.log(float(rate[0]))
+        return cls(log_z=log_z, spent=0.5, confidence=confidence, basis=basis)
+
+    @property
+    def solid(self) -> bool:
+        """Whether TVD and the truncated mass can be guaranteed."""
+        return self.log_ceiling < math.inf or self.log_z is not None
+
+    def without_violated_ceiling(self, log_top: float) -> Assumptions:
+        """Return these without the ceiling if the largest ratio drawn exceeds it."""
+        if log_top <= self.log_ceiling + ROUNDING:
+            return self
+        why = (
+            f"{NOTHING}: the ceiling of the ratios was taken to be e^{self.log_ceiling:.6g}, but a "
+            f"draw has e^{log_top:.6g}. The ceiling or the scores are wrong: find out why "
+            "P(x)/q(x) exceeds it."
+        )
+        return replace(self, log_ceiling=math.inf, basis=why)
+
+    def bet_on(self, quantity: str, confidence: float) -> dict[str, float] | None:
+        """Return what a bet on a quantity is made with; None if there can be none."""
+        alpha = as_alpha(confidence)
+        if self.log_ceiling < math.inf:
+            return {"alpha": alpha, "log_ceiling": self.log_ceiling}
+        if self.log_z is None or quantity == "kl":
+            return None
+        if self.confidence not in (None, confidence):
+            raise InputError(
+                f"the bound on Z was made for guarantees of confidence {self.confidence}, but "
+                f"{confidence} is asked for: make it again with this confidence."
+            )
+        return {"alpha": alpha * (1 - self.spent), "log_z": self.log_z}
+
+
+def as_alpha(confidence: float) -> float:
+    """Return 1 - confidence."""
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"confidence is {confidence}, but must lie between 0 and 1; 0.95 is common."
+        )
+    return 1 - confidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What is guaranteed at one beta. Each part by itself holds with the stated confidence.
+
+    Attributes
+    ----------
+    tvd, truncated_mass, kl : float or None
+        Upper bounds; None where nothing can be guaranteed.
+    acceptance_rate : tuple of float
+        The lower and upper end.
+    moments : dict
+        For each feature with declared bounds: the lower and upper end of its mean under p_beta.
+    confidence : float
+    basis : str
+        One sentence: what the guarantee rests on, or why there is none and what would give one.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"she": 0.1, "he": 0.9})
+    >>> curve = qr.tradeoff(qr.draw(base * qr.features.female, base, 10_000, seed=0))
+    >>> guarantee = curve.at(beta=0.9).guarantee
+    >>> guarantee.confidence, bool(guarantee.tvd <= 1)
+    (0.95, True)
+    """
+
+    tvd: float | None
+    truncated_mass: float | None
+    kl: float | None
+    acceptance_rate: tuple[float, float]
+    moments: dict[str, tuple[float, float]]
+    confidence: float
+    basis: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        return {
+            **{name: getattr(self, name) for name in GUARANTEED},
+            "acceptance_rate": list(self.acceptance_rate),
+            "moments": {name: list(ends) for name, ends in self.moments.items()},
+            "confidence": self.confidence,
+            "basis": self.basis,
+        }
+
+    def __str__(self) -> str:
+        known = {"TVD at most": self.tvd, "truncated mass": self.truncated_mass, "KL": self.kl}
+        parts = [f"{name} {rounded_up(x):.3g}" for name, x in known.items() if x is not None]
+        return ", ".join(parts) or "nothing about TVD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantees:
+    """The guarantees along Q levels; ``guarantees[i]`` is the `Guarantee` at level i.
+
+    Attributes
+    ----------
+    log_betas : array (Q,)
+    tvd, truncated_mass, kl : array (Q,) or None
+    acceptance_rate : array (Q, 2)
+    moments : dict of array (Q, 2)
+    confidence, basis
+        As in `Guarantee`.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"she": 0.1, "he": 0.9})
+    >>> curve = qr.tradeoff(qr.draw(base * qr.features.female, base, 10_000, seed=0))
+    >>> len(curve.guarantees.tvd) == len(curve)
+    True
+    """
+
+    log_betas: Array
+    tvd: Array | None
+    truncated_mass: Array | None
+    kl: Array | None
+    acceptance_rate: Array
+    moments: dict[str, Array]
+    confidence: float
+    basis: str
+
+    def __len__(self) -> int:
+        return len(self.log_betas)
+
+    def __getitem__(self, i: int) -> Guarantee:
+        def one(bounds: Array | None) -> float | None:
+            return None if bounds is None else float(bounds[i]) + 0.0  # not -0
+
+        def pair(ends: Array) -> tuple[float, float]:
+            return float(ends[i, 0]), float(ends[i, 1])
+
+        return Guarantee(
+            tvd=one(self.tvd),
+            truncated_mass=one(self.truncated_mass),
+            kl=one(self.kl),
+            acceptance_rate=pair(self.acceptance_rate),
+            moments={name: pair(ends) for name, ends in self.moments.items()},
+            confidence=self.confidence,
+            basis=self.basis,
+        )
+
+    def __iter__(self) -> Iterator[Guarantee]:
+        return (self[i] for i in range(len(self)))
+
+
+def guarantees(
+    binned: BinnedDraws, log_betas: Array, assumptions: Assumptions, *, confidence: float = 0.95
+) -> Guarantees:
+    """Return the guarantees at each level.
+
+    Each holds by itself with the stated confidence, at any number of draws and at any look. A
+    level chosen because its guarantee looks good is not covered: `guaranteed_level` chooses.
+    """
+    log_betas = np.asarray(log_betas, np.float64)
+    half = as_alpha(confidence) / 2
+    upper: dict[str, Array | None] = {}
+    for quantity in GUARANTEED:
+        bet = assumptions.bet_on(quantity, confidence)
+        upper[quantity] = None if bet is None else upper_bounds(quantity, binned, log_betas, **bet)
+    rate = [
+        bound(binned, log_betas, alpha=half)
+        for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
+    ]
+    moments = {
+        name: [
+            bound(binned, name, log_betas, alpha=half)
+            for bound in (moment_at_least, moment_at_most)
+        ]
+        for name in binned.bounds
+    }
+    return Guarantees(
+        log_betas=log_betas,
+        **upper,
+        acceptance_rate=np.stack(rate, axis=1),
+        moments={name: np.stack(ends, axis=1) for name, ends in moments.items()},
+        confidence=confidence,
+        basis=assumptions.basis,
+    )
+
+
+def guaranteed_level(
+    binned: BinnedDraws,
+    quantity: str,
+    most: float,
+    assumptions: Assumptions,
+    *,
+    confidence: float = 0.95,
+) -> float | None:
+    """Return the least log beta at which a quantity is guaranteed to be at most `most`, or None.
+
+    The choice itself is guaranteed: at this beta and at every larger one the quantity is at most
+    `most`, with the stated confidence, at any number of draws and at any look.
+    """
+    if quantity not in GUARANTEED:
+        raise InputError(f"{quantity!r} cannot be guaranteed; {', '.join(GUARANTEED)} can.")
+    bet = assumptions.bet_on(quantity, confidence)
+    if bet is None:
+        return None
+
+    def holds(log_beta: float) -> bool:
+        return is_shown(quantity, binned, log_beta, most, **bet)
+
+    ceiling = assumptions.log_ceiling
+    high = ceiling if ceiling < math.inf else binned.log_top
+    if not math.isfinite(high) or not holds(high):
+        return None
+    step = 1.0
+    while holds(high - step):
+        high, step = high - step, 2 * step
+        if step > 2000:  # every level is shown: `most` is 1 or above
+            return -math.inf
+    low = high - step
+    while high - low > WITHIN:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    # The bound printed at this beta is found by another search: it must not be above `most`.
+    while high < ceiling and upper_bounds(quantity, binned, np.array([high]), **bet)[0] > most:
+        high = min(high + WITHIN, ceiling)
+    return high

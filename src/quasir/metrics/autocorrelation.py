@@ -1,0 +1,139 @@
+"""Autocorrelation time and effective sample size of Markov chains."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quasir.core.arguments import reals
+from quasir.core.types import Array
+from quasir.errors import InputError, QuasirWarning
+
+__all__ = ["autocorrelation_time", "ess"]
+
+
+def autocorrelation_time(chain: ArrayLike) -> float:
+    r"""Return the integrated autocorrelation time, 1 + 2 (rho_1 + rho_2 + ...).
+
+    The mean of n draws of the chain is as uncertain as that of n/tau independent draws, where tau
+    is this time.
+
+    Parameters
+    ----------
+    chain : array of shape (draws,) or (chains, draws)
+        One number for each state, such as the value of a feature, in the order drawn.
+
+    Returns
+    -------
+    float
+        1 for independent draws, below 1 if they alternate. NaN, with a warning, for a chain that
+        never moves.
+
+    Notes
+    -----
+    Autocovariances come from one FFT for each chain. Several chains are combined as in Vehtari et
+    al. (2021), whose variance includes that between the chains' means, so that chains which
+    disagree have a small effective size. The sum is cut by Geyer's (1992) initial monotone
+    sequence: for a reversible chain (IMH and RWMH are) the sums of pairs rho_2k + rho_2k+1 are
+    positive and fall; from the first pair that is not positive on, only noise is left. The time
+    is at least 1/log10(number of draws), the limit of Vehtari et al. for chains that alternate.
+
+    ``arviz_stats`` adds one lag more if that is positive, and so gives other numbers: effective
+    sizes that differ by up to a half at 10 draws, and by 3 % at 1,000.
+
+    Examples
+    --------
+    >>> steps = np.random.default_rng(0).normal(size=100_000)
+    >>> chain = np.zeros(100_000)
+    >>> for t in range(1, 100_000):
+    ...     chain[t] = 0.5 * chain[t - 1] + steps[t]
+    >>> abs(autocorrelation_time(chain) - 3) < 0.1  # (1 + 0.5)/(1 - 0.5)
+    True
+    """
+    return _time(_checked(chain))
+
+
+def ess(chain: ArrayLike) -> float:
+    """Return the effective sample size: the number of draws over their `autocorrelation_time`.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
+    >>> 3000 < ess(draws) < 5000
+    True
+    >>> 0.9 < ess(np.repeat(draws, 3, axis=1)) / ess(draws) < 1.1  # repeats add nothing
+    True
+    """
+    chains = _checked(chain)
+    return chains.size / _time(chains)
+
+
+def _time(chains: Array) -> float:
+    if chains.max() == chains.min():
+        warnings.warn(
+            f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: either the chain "
+            "has not moved, or this number is the same for all states. The autocorrelation time "
+            "is unknown (NaN). Use another feature of the chain.",
+            QuasirWarning,
+            stacklevel=3,
+        )
+        return math.nan
+    # The time does not depend on the unit; in this one no square is infinite, or 0 by rounding.
+    scaled = np.ldexp(chains, -int(np.frexp(np.abs(chains).max())[1]))
+    return max(integrate(autocorrelation(scaled)), 1 / math.log10(chains.size))
+
+
+def autocorrelation(chains: Array) -> Array:
+    """Return rho_0 = 1, rho_1, ..., for an array of shape (chains, draws).
+
+    rho_t is (s_t + b)/(s_0 + b). Here s_t is the mean over the chains of the autocovariance at
+    lag t (divided by the number of draws at every lag), and b the variance of the chains' means.
+    """
+    draws = chains.shape[1]
+    means = chains.mean(axis=1)
+    centred = chains - means[:, None]
+    # Padded to twice the length, so that the end of a chain does not wrap around to its start.
+    size = 1 << (2 * draws - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size, axis=1)
+    power = spectrum.real**2 + spectrum.imag**2
+    covariance = np.fft.irfft(power.mean(axis=0), size)[:draws] / draws
+    between = means.var(ddof=1) if len(means) > 1 else 0.0
+    correlation: Array = (covariance + between) / (covariance[0] + between)
+    return correlation
+
+
+def integrate(correlation: Array) -> float:
+    """Return 1 + 2 (rho_1 + rho_2 + ...), by Geyer's initial monotone sequence."""
+    pairs = correlation[: len(correlation) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    positive = pairs[: negative[0]] if len(negative) else pairs
+    return float(2 * np.minimum.accumulate(positive).sum() - 1)
+
+
+def _checked(chain: ArrayLike) -> Array:
+    try:
+        array = np.atleast_2d(reals("its values", chain).astype(np.float64))
+    except InputError as error:
+        raise InputError(
+            f"the chain is not an array of numbers ({error}): give one number for each state, "
+            "and chains of equal length."
+        ) from error
+    if array.ndim > 2:
+        raise InputError(
+            f"the chain has shape {array.shape}, but must be (draws,) or (chains, draws): one "
+            "number for each state."
+        )
+    if len(array) == 0 or array.shape[1] < 4:
+        raise InputError(
+            f"a chain of {array.shape[1]} draws is too short to tell how they depend on each "
+            "other: give at least 4 (the shape is (chains, draws))."
+        )
+    if not np.isfinite(array).all():
+        raise InputError(
+            f"{int((~np.isfinite(array)).sum())} of the chain's {array.size:,} values are not "
+            "finite: every draw needs a number, and leaving some out changes the lags."
+        )
+    return array

@@ -1,0 +1,287 @@
+"""How different samples are: Self-BLEU (Zhu et al. 2018; appendix G), Distinct-n, unique texts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.arguments import check_count
+from quasir.core.formatting import short_repr
+from quasir.core.items import Coded, offsets_of, text_of
+from quasir.core.types import Array, Items
+from quasir.errors import InputError
+from quasir.metrics.moments import item_column
+
+__all__ = ["distinct", "self_bleu", "unique_share"]
+
+Unit = Literal["word", "character"]
+EPSILON = 0.1
+"""The numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1."""
+
+
+def self_bleu(texts: Items, n: int = 5, unit: Unit = "word") -> float:
+    """Return the mean BLEU-n of each text against all the others: the lower, the more diverse.
+
+    Parameters
+    ----------
+    texts : items
+        Strings, texts of a language model, samples or draws: at least two.
+    n : int
+        The longest n-grams counted; all orders have the same weight.
+    unit : {"word", "character"}
+        The tokens of n-grams: words separated by whitespace, or characters. Published figures
+        that were computed on raw strings are over characters; the two are not comparable.
+
+    Notes
+    -----
+    The result equals the mean over the texts of NLTK's ``sentence_bleu(all others, text,
+    weights=(1/n,) * n, smoothing_function=SmoothingFunction().method1)``, but takes the time of a
+    sort. The count of an n-gram is clipped at its highest count in any other text. That is the
+    highest count of all; for a text that alone has the highest, it is the second highest.
+
+    Examples
+    --------
+    >>> round(self_bleu(["the cat sat down", "the cat sat up", "a dog ran off"], n=2), 4)
+    0.4714
+    """
+    return float(bleu_of_each(texts, n, unit).mean())
+
+
+def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
+    """Return Distinct-n (Li et al. 2016): the share of different n-grams in all texts together.
+
+    Parameters
+    ----------
+    texts : items
+    n : int
+    unit : {"word", "character"}
+        The tokens of n-grams, as in `self_bleu`.
+
+    Notes
+    -----
+    It falls as texts are added: compare only sets of the same size.
+
+    Examples
+    --------
+    >>> distinct(["a b", "a c"]), distinct(["a b", "a c"], n=2)
+    (0.75, 1.0)
+    """
+    check_count("n", n)
+    coded = code(texts, unit)
+    if coded.lengths.max(initial=0) < n:
+        raise InputError(
+            f"none of the {len(coded)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
+            "different n-grams is 0/0: give longer texts or a smaller n."
+        )
+    *_, counts = count_ngrams(coded, n)
+    total = int(counts.count.sum())
+    return len(counts.first) / total
+
+
+def unique_share(texts: Items) -> float:
+    """Return the number of different samples divided by the number of samples.
+
+    Samples are equal if their texts are; arrays of numbers are compared as numbers.
+
+    Examples
+    --------
+    >>> unique_share(["a", "b", "a", "a"])
+    0.5
+    """
+    items = item_column(texts)
+    if len(items) == 0:
+        raise InputError("there are no samples, so no share of them is unique: give at least one.")
+    if isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
+        return len(np.unique(items, axis=0)) / len(items)
+    return len(set(read_texts(items))) / len(items)
+
+
+def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
+    """Return the BLEU-n of each text against all the others."""
+    check_count("n", n)
+    coded = code(texts, unit)
+    if len(coded) < 2:
+        raise InputError(
+            f"Self-BLEU compares each text with the others, but there is {len(coded)}: "
+            "give at least two texts."
+        )
+    lengths = coded.lengths
+    log_precision = np.zeros(len(coded))
+    matches_any = np.zeros(len(coded), dtype=bool)
+    # No text has n-grams of more tokens than the longest text: all their precisions are EPSILON.
+    longest = min(n, max(int(lengths.max()), 1))
+    log_precision += (n - longest) * np.log(EPSILON)
+    for order, counts in enumerate(count_ngrams(coded, longest, shared=True), start=1):
+        clipped = np.minimum(counts.count, best_elsewhere(counts))
+        matches = np.bincount(counts.text, clipped, minlength=len(coded))
+        if order == 1:
+            matches_any = matches > 0
+        # A text with fewer tokens than the order has no n-gram; its denominator is still 1.
+        total = np.maximum(lengths - order + 1, 1)
+        log_precision += np.log(np.where(matches > 0, matches, EPSILON) / total)
+    penalty = brevity_penalty(lengths, closest_length(lengths))
+    return np.where(matches_any, penalty * np.exp(log_precision / n), 0.0)
+
+
+def best_elsewhere(counts: Counts) -> NDArray[np.int64]:
+    """Return, for each n-gram and text, the highest count of the n-gram in another text."""
+    if len(counts.count) == 0:
+        return counts.count
+    highest = np.maximum.reduceat(counts.count, counts.first)[counts.ngram]
+    has_it = counts.count == highest
+    second = np.maximum.reduceat(np.where(has_it, 0, counts.count), counts.first)[counts.ngram]
+    alone = np.add.reduceat(has_it.astype(np.int64), counts.first)[counts.ngram] == 1
+    return np.where(has_it & alone, second, highest)
+
+
+def closest_length(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, for each text, the closest length of another text; of two, the shorter."""
+    order = np.argsort(lengths, kind="stable")
+    ranked = lengths[order]
+    gap = np.diff(ranked)
+    far = np.iinfo(np.int64).max
+    shorter, longer = np.concatenate([[far], gap]), np.concatenate([gap, [far]])
+    closest = np.empty_like(lengths)
+    closest[order] = np.where(shorter <= longer, ranked - shorter, ranked + longer)
+    return closest
+
+
+def brevity_penalty(lengths: NDArray[np.int64], closest: NDArray[np.int64]) -> Array:
+    """Return exp(1 - r/c) for a text of c tokens below the closest length r, else 1."""
+    # An empty text matches nothing and scores 0, whatever its penalty is.
+    return np.exp(np.minimum(1 - closest / np.maximum(lengths, 1), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The counts of all n-grams of one order: one entry for each n-gram and text it occurs in.
+
+    The entries of an n-gram are adjacent, in the order of the texts: the text's index, the count,
+    and the number of the n-gram. `first` is the index of the first entry of each n-gram.
+    """
+
+    text: NDArray[np.int64]
+    count: NDArray[np.int64]
+    ngram: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+
+def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Counts]:
+    """Yield the counts of 1-grams, 2-grams, ..., n-grams, by sorting integers.
+
+    The code of an n-gram combines the code of its first n - 1 tokens with its last token. One sort
+    of the codes and their places puts equal n-grams next to each other, and among these the ones
+    of each text, so that every count is the length of a run of equal numbers.
+
+    `shared` skips extensions of n-grams that occur in one text only: they, too, occur in that text
+    only. For samples that differ this saves most of the work.
+    """
+    # A -1 marks the end of each text.
+    owner = np.repeat(np.arange(len(texts)), texts.lengths + 1)
+    tokens = np.full(len(owner), -1)
+    at = np.arange(len(texts.codes)) + np.repeat(np.arange(len(texts)), texts.lengths)
+    tokens[at] = texts.codes
+    vocabulary = int(texts.codes.max(initial=0)) + 1
+    ngram = np.zeros(len(at), dtype=np.int64)
+    for last in range(n):
+        token = tokens[at + last]  # at is where each n-gram begins
+        inside = token >= 0
+        key, at = sort_pairs((ngram * vocabulary + token)[inside], at[inside])
+        text = owner[at]
+        begins = _changes(key)
+        ngram = np.cumsum(begins) - 1
+        entry = np.flatnonzero(begins | _changes(text))
+        counts = Counts(
+            text=text[entry],
+            count=np.diff(entry, append=len(at)),
+            ngram=ngram[entry],
+            first=np.flatnonzero(begins[entry]),
+        )
+        yield counts
+        if shared:
+            in_several = np.diff(counts.first, append=len(entry)) > 1
+            kept = in_several[ngram]
+            at, ngram = at[kept], ngram[kept]
+
+
+def sort_pairs(
+    key: NDArray[np.int64], at: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both arrays sorted by key, then by place; no entry may be negative."""
+    bits = int(at.max(initial=0)).bit_length()
+    if int(key.max(initial=0)).bit_length() + bits > 63:
+        order = np.lexsort((at, key))
+        return key[order], at[order]
+    # Sorting the two as one number takes a quarter of the time that a stable argsort takes.
+    both = np.sort(key << bits | at)
+    return both >> bits, both & ((1 << bits) - 1)
+
+
+def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where a value differs from the one before it; True for the first."""
+    changes = np.ones(len(values), dtype=bool)
+    changes[1:] = values[1:] != values[:-1]
+    return changes
+
+
+@dataclass(frozen=True, eq=False)
+class CodedTexts:
+    """Texts as one array of codes; text i is ``codes[offsets[i]:offsets[i + 1]]``."""
+
+    codes: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of words or characters in each text."""
+        return np.diff(self.offsets)
+
+
+def code(items: Items, unit: Unit = "word") -> CodedTexts:
+    """Return texts as codes: equal words (split at whitespace) or characters have equal codes."""
+    texts = read_texts(items)
+    if isinstance(unit, str) and unit == "word":
+        lengths: list[int] = []
+        # A new word gets the number of words so far; this runs in C, not in a Python loop.
+        codes: defaultdict[str, int] = defaultdict()
+        codes.default_factory = codes.__len__
+        every = map(codes.__getitem__, chain.from_iterable(_words(texts, lengths)))
+        flat = np.fromiter(every, np.int64)  # fills `lengths`, too
+        return CodedTexts(flat, offsets_of(lengths))
+    if isinstance(unit, str) and unit == "character":
+        points = "".join(texts).encode("utf-32-le", "surrogatepass")
+        characters = np.frombuffer(points, dtype="<u4")
+        used = np.zeros(int(characters.max(initial=0)) + 1, dtype=bool)
+        used[characters] = True
+        # Codes without gaps keep the codes of n-grams small.
+        return CodedTexts(
+            (np.cumsum(used) - 1)[characters], offsets_of([len(text) for text in texts])
+        )
+    raise InputError(f"unit is {short_repr(unit)}, but must be 'word' or 'character'.")
+
+
+def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:
+    """Split one text after the other and note its length; only one text's words are in memory."""
+    for text in texts:
+        words = text.split()
+        lengths.append(len(words))
+        yield words
+
+
+def read_texts(items: Items) -> list[str]:
+    """Return the text of each item, as `quasir.core.items.text_of` has it."""
+    # A list is read directly: to pack and unpack it would take longer than to split its texts.
+    column = items if isinstance(items, (list, tuple)) else item_column(items)
+    if isinstance(column, Coded):
+        support = [text_of(item) for item in column.support]
+        return [support[i] for i in column.codes.tolist()]
+    return [text_of(item) for item in column]

@@ -1,0 +1,207 @@
+"""A proposal for a recipe's target, tuned or guided, into the run that then draws from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quasir import guides, recipes
+from quasir.core.files import write_text
+from quasir.core.progress import Quiet, Reporter
+from quasir.core.types import Proposal
+from quasir.errors import InputError, StoreError
+from quasir.proposals import Mixture
+from quasir.recipes import Recipe
+from quasir.recipes.building import Built, build, located, portable, resolve
+from quasir.recipes.schema import Source
+from quasir.runs.begun import keep_code, refuse_changes
+from quasir.runs.folders import must_be_possible
+from quasir.store import MANIFEST, locked
+
+if TYPE_CHECKING:
+    from quasir.text import Guided
+
+
+TUNED = "proposal"
+"""The folder of the tuned proposal, inside the run's folder."""
+
+
+def tune_recipe(
+    recipe: str,
+    folder: Path,
+    *,
+    lora: int | None = None,
+    warm_start: str | None = None,
+    minutes: float | None = None,
+    steps: int = 6000,
+    draws: int = 8192,
+    loss: str = "kl",
+    tensorboard: bool = False,
+    allow_code: bool = False,
+    seed: int | None = None,
+    reporter: Reporter | None = None,
+) -> Path:
+    """Tune a proposal towards a recipe's target; return the folder of the tuned proposal.
+
+    The recipe that is written into the run draws from the tuned proposal and the base, half and
+    half. Lambda is fitted on the base first, for the tuning, and then on that mixture.
+    """
+    from quasir import tuning
+    from quasir.text import CausalLM
+
+    reporter = reporter or Quiet()
+    with locked(folder):
+        source = recipes.find(recipe)
+        asked = located(recipes.read(source, seed=seed), source.parent)
+        _check(asked, folder, lora)
+        known = _with_known_lambda(asked, folder)
+        if _is_tuned(folder):
+            reporter.say(f"{folder} is tuned already: give another folder with --out to tune again")
+            return folder / TUNED
+        built = build(known, source.parent, allow_code)
+        if not isinstance(built.base, CausalLM):
+            raise InputError("only a causal language model can be tuned, and the base is none.")
+        if known.unfitted:
+            reporter.say(f"fitting lambda on {known.fit:,} draws of the base")
+        with reporter.stage("fitting") as report:
+            resolved, target = resolve(known, built, report)
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_code(resolved, source.parent, folder)
+        _write(resolved, folder)
+        tuned: Proposal = tuning.DPG(
+            target,
+            built.base,
+            loss=loss,
+            steps=steps,
+            lora=lora,
+            seed=resolved.seed,
+            out=folder / TUNED,
+            draws=draws,
+            warm_start=warm_start,
+            minutes=minutes,
+            tensorboard=tensorboard,
+        ).run()
+        if asked.unfitted:
+            reporter.say(f"fitting lambda again on {asked.fit:,} draws of the tuned proposal")
+        mixed = asked.model_copy(update={"proposal": _mixed_source(asked.base, lora)})
+        with reporter.stage("fitting") as report:
+            final, _ = resolve(mixed, built, report, Mixture([tuned, built.base], [0.5, 0.5]))
+        _write(final, folder)
+    return folder / TUNED
+
+
+def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
+    """Refuse, before any model loads, what cannot be tuned."""
+    if recipe.base.model is None or recipe.base.source is not None:
+        raise InputError("only a causal language model can be tuned, and the base is none.")
+    if (folder / MANIFEST).exists():
+        raise StoreError(
+            f"{folder} holds draws already, of another proposal: tune into another folder with "
+            "--out."
+        )
+    if lora is not None and recipe.base.adapter is not None:
+        raise InputError(
+            "the base has an adapter already, and cannot have a second one: leave --lora out to "
+            "tune all weights."
+        )
+
+
+def _mixed_source(base: Source, lora: int | None) -> Source:
+    """Return the tuned proposal and the base, half and half, as a recipe names them.
+
+    A tuned model alone forgets some texts that the target allows, and their ratios have no bound;
+    those of the mixture are at most twice the base's (Hesterberg 1995's defensive mixture).
+    """
+    kept = {"dtype", "prompt", "chat", "temperature"}
+    kept |= set() if lora is None else {"model", "revision"}
+    placed = {"model": TUNED} if lora is None else {"adapter": TUNED}
+    tuned = Source.model_validate(base.model_dump(include=kept) | placed | {"weight": 0.5})
+    return Source(mixture=[tuned, base.model_copy(update={"weight": 0.5})])
+
+
+def _with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
+    """Return the recipe with the lambda of a begun run, so that the target stays the same."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return asked
+    before = located(recipes.read(path), folder)
+    refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
+    return asked.model_copy(update={"fitted": before.fitted})
+
+
+def _is_tuned(folder: Path) -> bool:
+    """Return whether the run's recipe draws from its own tuned proposal."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        return False
+    parts = recipes.read(path).proposal.mixture or []
+    return any(TUNED in (part.model, part.adapter) for part in parts)
+
+
+def _write(recipe: Recipe, folder: Path) -> None:
+    write_text(folder / "recipe.yaml", recipes.dump(portable(recipe, folder)))
+
+
+GUIDE = "guide.json"
+"""The file of the fitted guide, inside the run's folder."""
+SHARE = 0.2
+"""The base's share where the fit begins."""
+
+
+def guide_recipe(
+    recipe: str,
+    folder: Path,
+    *,
+    draws: int = 8192,
+    allow_code: bool = False,
+    seed: int | None = None,
+    reporter: Reporter | None = None,
+) -> Guided:
+    """Fit a guide towards a recipe's target; return the guided model.
+
+    What is boosted is the guide of the recipe's proposal, or the words of the features that the
+    recipe constraints for. The recipe that is written into the run draws with the fitted guide.
+    """
+    from quasir.text import CausalLM, Guided
+
+    reporter = reporter or Quiet()
+    must_be_possible(folder)
+    with locked(folder):
+        if (folder / MANIFEST).exists():
+            raise StoreError(
+                f"{folder} holds draws already, of another proposal: fit into another folder with "
+                "--out."
+            )
+        source = recipes.find(recipe)
+        asked = located(recipes.read(source, seed=seed), source.parent)
+        own = asked.proposal.guide is not None and asked.proposal.guide.file is None
+        plain = asked if own else asked.model_copy(update={"proposal": Source()})
+        built = build(plain, source.parent, allow_code)
+        if not isinstance(built.base, CausalLM):
+            raise InputError("only a causal language model can have a guide; the base is none.")
+        with reporter.stage("fitting") as report:
+            resolved, target = resolve(plain, built, report)
+        begun = built.proposal if own else built.base.guided(_boost(asked, built), SHARE)
+        assert isinstance(begun, Guided)
+        reporter.say(f"fitting the guide on {draws:,} draws")
+        with reporter.stage("fitting") as report:
+            fitted = begun.fit(target, n=draws, seed=resolved.seed, progress=report)
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_code(asked, source.parent, folder)
+        fitted.guide.save(folder / GUIDE)
+        proposal = Source.model_validate({"guide": {"file": GUIDE}, "share": fitted.share})
+        final = resolved.model_copy(update={"proposal": proposal})
+        write_text(folder / "recipe.yaml", recipes.dump(portable(final, folder)))
+    return fitted
+
+
+def _boost(recipe: Recipe, built: Built) -> guides.Boost:
+    """Return the boost of the words that the recipe constraints for."""
+    wanted = [name for name in (*recipe.want, *recipe.coefficients) if recipe.want.get(name) != 0]
+    words = [built.features[name] for name in wanted if built.features[name].word_groups]
+    if not words:
+        raise InputError(
+            "none of the wanted features looks for words, so there is nothing to boost: give the "
+            "words yourself, as in proposal: {guide: {boost: [word]}, share: 0.2}."
+        )
+    return guides.boost(words)

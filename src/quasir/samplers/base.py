@@ -1,0 +1,267 @@
+"""What samplers share: the pair P and q, the loop over proposals, its budget and its messages.
+
+`sample` draws anew from q. `replay` draws nothing: it finds the samples in draws that are there.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quasir.core.arguments import MOST, check_count, check_optional_count, exp_or_inf
+from quasir.core.formatting import level_text, short_repr
+from quasir.core.progress import Progress, progress_of
+from quasir.core.scores import check_pair
+from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.types import Proposal, Seed, Target
+from quasir.draws.draw_blocks import draw_blocks
+from quasir.draws.draws import Draws
+from quasir.draws.support import refuse_cut_support
+from quasir.errors import BudgetExceeded, InputError, QuasirWarning
+from quasir.samplers.results import SampleSet
+
+MOST_BLOCKS = 64
+"""Blocks proposed at once, at most."""
+LINE = 100
+"""Longest description of a sampler."""
+
+Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
+
+
+class Sampler:
+    """P and q, and a description in one line."""
+
+    def __init__(self, target: Target, proposal: Proposal) -> None:
+        check_pair(target, proposal)
+        self.target, self.proposal = target, proposal
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options to show in brackets; those that are None are left out."""
+        return {}
+
+    def _level(self) -> str:
+        """Return what to show after the brackets."""
+        return ""
+
+    def __repr__(self) -> str:
+        options = self._options().items()
+        given = "".join(f", {name}={short_repr(x, 20)}" for name, x in options if x is not None)
+        name, level = type(self).__name__, self._level()
+        room = max((LINE - len(name) - len(given) - len(level) - 4) // 2, 12)
+        pair = f"{short_repr(self.target, room)}, {short_repr(self.proposal, room)}"
+        return f"{name}({pair}{given}){level}"
+
+
+class WithBeta:
+    """A sampler at a given beta."""
+
+    log_beta: float
+
+    @property
+    def beta(self) -> float:
+        """The level; if it is out of a float's range, see `log_beta`."""
+        return exp_or_inf(self.log_beta)
+
+    def _level(self) -> str:
+        return f" at beta = {level_text(self.log_beta)}"
+
+
+class Collector(ABC, Generic[Result_co]):
+    """Takes draws piece by piece, and keeps those that a sampler needs.
+
+    It sees the same draws in the same order whether they are new or stored, so `sample` and
+    `replay` agree. `n` samples are wanted, or all if it is None. `seen` draws were taken, and
+    the first `proposals` of them gave the `count` samples found so far.
+    """
+
+    verb: ClassVar[str] = "accepted"
+    """What happens to a draw that becomes a sample."""
+
+    def __init__(self, n: int | None) -> None:
+        self.n = n
+        self.seen = self.proposals = self.count = 0
+        self._kept: list[Draws] = []
+
+    @abstractmethod
+    def add(self, piece: Draws) -> None:
+        """Take the next draws."""
+
+    @abstractmethod
+    def result(self) -> Result_co:
+        """Return the samples found so far."""
+
+    @property
+    def kept(self) -> Draws:
+        """The samples found so far."""
+        return Draws.concatenate(self._kept)
+
+    @property
+    def in_sight(self) -> int:
+        """Samples that are found or certain to come, such as those of a chain that has started."""
+        return self.count
+
+    def next_stop(self) -> int | None:
+        """Return the number of draws to see next, in all, or None if all samples are found."""
+        assert self.n is not None
+        if self.count >= self.n:
+            return None
+        return self.seen + BLOCK * blocks_for(self.n - self.count, self.count, self.proposals)
+
+    def keep(self, piece: Draws, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Keep draws of a piece, up to n in all; return the indices of those kept."""
+        used = len(piece)
+        if self.n is not None and self.count + len(indices) >= self.n:
+            indices = indices[: self.n - self.count]
+            used = int(indices[-1]) + 1
+        self._kept.append(piece.take(indices))
+        self.count += len(indices)
+        self.proposals = self.seen + used
+        self.seen += len(piece)
+        return indices
+
+
+class CollectingSampler(Sampler, ABC, Generic[Result_co]):
+    """A sampler of draws from q. Its `collector` says which of them are samples."""
+
+    @abstractmethod
+    def collector(self, n: int | None) -> Collector[Result_co]:
+        """Return an empty collector of n samples, or of all if n is None."""
+
+    def sample(
+        self,
+        n: int,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = None,
+    ) -> Result_co:
+        """Return exactly n samples, from new draws of q.
+
+        They are those that `replay` finds in ``quasir.draw(target, proposal, ..., seed)``.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, numpy Generator or None
+        max_proposals : int, optional
+            The budget. Without one, a warning appears if most samples are still to be found.
+        batch_size : int, optional
+            How many items the target scores at once; it does not change the samples.
+        progress : bool or callable
+            By default a line on stderr appears once the work takes seconds; True shows it at once,
+            False never; a callable is called with (found, n, proposed).
+
+        Raises
+        ------
+        BudgetExceeded
+            If `max_proposals` were made; its ``samples`` holds those found.
+        """
+        n = check_sizes(n, max_proposals, batch_size)
+        refuse_cut_support(self.target, self.proposal)
+        collector, streams = self.collector(n), DrawStreams.of(seed)
+        report = progress_of(progress, collector.verb)
+        while (stop := collector.next_stop()) is not None:
+            if max_proposals is not None:
+                if collector.seen >= max_proposals:
+                    raise budget_exceeded(collector.result(), n, collector.seen, collector.verb)
+                stop = min(stop, max_proposals)
+            first, skipped = divmod(collector.seen, BLOCK)
+            blocks = min(math.ceil(stop / BLOCK) - first, MOST_BLOCKS)
+            piece = draw_blocks(
+                self.target, self.proposal, streams, first, blocks, stop, batch_size
+            )
+            if skipped:
+                piece = piece.take(np.arange(skipped, len(piece)))
+            collector.add(piece)
+            report(min(collector.count, n), n, collector.seen)
+            warn_if_hopeless(collector.in_sight, n, collector.seen)
+        return collector.result()
+
+    def replay(self, draws: Draws, n: int | None = None) -> Result_co:
+        """Return the samples among stored draws: the first n, or all. Nothing is drawn.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the draws hold fewer than n; its ``samples`` holds those found.
+        """
+        n = check_optional_count("n", n, most=MOST)
+        collector = self.collector(n)
+        collector.add(check_draws(draws))
+        found = collector.result()
+        if n is not None and collector.next_stop() is not None:
+            raise budget_exceeded(found, n, len(draws), collector.verb, "draws")
+        return found
+
+
+def sample_columns(draws: Draws, proposals: int) -> dict[str, Any]:
+    """Return what every result holds of its draws."""
+    columns = {name: getattr(draws, name) for name in ("items", "log_p", "log_q", "features")}
+    return columns | {"proposals": proposals}
+
+
+def check_sizes(n: int, max_proposals: int | None = None, batch_size: int | None = None) -> int:
+    """Return n; refuse a number of samples, proposals or items that is no positive integer."""
+    check_optional_count("max_proposals", max_proposals)
+    check_optional_count("batch_size", batch_size)
+    return check_count("n", n)
+
+
+def check_draws(draws: Draws) -> Draws:
+    """Return one or more draws; where they have no items, their indices are the items."""
+    if not isinstance(draws, Draws):
+        raise InputError(
+            f"draws are a {type(draws).__name__}, but must be Draws: from qr.draw, "
+            "Draws.from_arrays or Draws.load."
+        )
+    if not len(draws):
+        raise InputError("there are no draws: give at least one.")
+    return draws if draws.items is not None else replace(draws, items=np.arange(len(draws)))
+
+
+def blocks_for(missing: int, found: int, proposals: int) -> int:
+    """Return how many blocks are expected to hold the missing samples."""
+    if not proposals:
+        return 1
+    rate = max(found, 1) / proposals
+    return max(1, min(math.ceil(missing / rate / BLOCK), MOST_BLOCKS))
+
+
+def budget_exceeded(
+    samples: SampleSet, n: int, proposals: int, verb: str = "found", what: str = "proposals"
+) -> BudgetExceeded:
+    """Return the error for a used-up budget, with the samples found."""
+    found = len(samples)
+    need = (
+        f"At this rate {n:,} need about {math.ceil(n * proposals / found):.2g} {what}"
+        if found
+        else f"Nothing was {verb}"
+    )
+    return BudgetExceeded(
+        f"{proposals:,} {what} gave {found:,} of {n:,} samples. {need}: allow for more, lower "
+        "beta, ask for less burn-in, thinning or resetting, or use a proposal closer to the "
+        "target. The samples found are in this error's .samples.",
+        samples,
+    )
+
+
+def warn_if_hopeless(accepted: int, n: int, proposals: int) -> None:
+    """Warn at each tenfold number of proposals while less than 1 % of n is found."""
+    decade = 10.0 ** math.floor(math.log10(max(proposals, 1)))
+    fresh = proposals - decade < MOST_BLOCKS * BLOCK
+    if proposals < 100_000 or not fresh or accepted >= 0.01 * n:
+        return
+    ahead = f"about {proposals * n / accepted:.1e} in all" if accepted else "no end in sight"
+    warnings.warn(
+        f"{proposals:,} proposals have given {accepted:,} of {n:,} samples ({ahead}). Set "
+        "max_proposals to bound the search, lower beta, or use a better proposal.",
+        QuasirWarning,
+        stacklevel=3,
+    )

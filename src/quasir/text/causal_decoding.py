@@ -1,0 +1,186 @@
+"""Drawing from a causal model: a cache whose rows begin at different times, and many prompts.
+
+Each decoding step writes one column of keys and values, the same for all rows, in a ring of as many
+columns as a text has tokens. The mask hides from a row the columns written before it began. When a
+row ends, another draw takes its place. The columns of each prompt are computed once and copied to
+the rows that have it; rows with prompts of different lengths have as many columns as the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from quasir.core.types import Array
+from quasir.guides.guide import Ints
+from quasir.text.decoding import Chooser, Decoder, Stepper, move_rows
+from quasir.text.prompts import Prompts
+from quasir.text.texts import Texts
+
+if TYPE_CHECKING:
+    from quasir.text.causal import CausalLM
+
+PROMPT_TOKENS = 1 << 14
+"""Most tokens of prompts whose keys and values are kept at once."""
+
+
+class RingCache(Cache):  # type: ignore[misc]
+    """Keys and values of some rows: the prompt of each, then a ring of `columns` columns."""
+
+    def __init__(self, prompts: list[tuple[Tensor, Tensor]], rows: Tensor, columns: int) -> None:
+        self.column = 0
+        layers = [_RingLayer(self, keys, values, rows, columns) for keys, values in prompts]
+        super().__init__(layers=layers)
+
+
+class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
+    is_sliding = False
+
+    def __init__(
+        self, ring: RingCache, keys: Tensor, values: Tensor, rows: Tensor, columns: int
+    ) -> None:
+        super().__init__()
+        self.ring, self.prompt = ring, keys.shape[-2]
+        self.prompt_keys, self.prompt_values = keys, values
+        new = partial(torch.nn.functional.pad, pad=(0, 0, 0, columns))
+        self.keys, self.values = new(keys)[rows], new(values)[rows]
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        pass  # the constructor allocates all columns
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        # All columns are returned: the mask, which the decoder builds, selects the valid ones.
+        at = self.prompt + self.ring.column
+        self.keys[:, :, at] = key_states[:, :, 0]
+        self.values[:, :, at] = value_states[:, :, 0]
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        return int(self.keys.shape[-2])
+
+    get_max_length = get_seq_length
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length(), 0
+
+
+class _CausalStepper(Stepper):
+    def __init__(self, lm: CausalLM, prompts: Prompts) -> None:
+        self.lm, self.prompts = lm, prompts
+        self.first, self.lengths = lm.warp(lm._head(prompts.states)), prompts.lengths
+
+    def begin(self, prompt: Tensor) -> None:
+        self.ring = RingCache(self.prompts.layers, prompt, self.lm.max_tokens - 1)
+
+    def step(self, tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
+        self.ring.column = column
+        states = self.lm._states(
+            input_ids=tokens,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=self.ring,
+            use_cache=True,
+        )
+        return self.lm.warp(self.lm._head(states[:, -1]))
+
+    def renew(self, rows: Tensor, prompt: Tensor) -> None:
+        if len(self.lengths) > 1:
+            for layer in self.ring.layers:
+                layer.keys[rows, :, : layer.prompt] = layer.prompt_keys[prompt]
+                layer.values[rows, :, : layer.prompt] = layer.prompt_values[prompt]
+
+    def keep(self, into: Tensor, source: Tensor, left: int) -> None:
+        for layer in self.ring.layers:
+            layer.keys = move_rows(layer.keys, into, source, left)
+            layer.values = move_rows(layer.values, into, source, left)
+
+
+def decode(
+    lm: CausalLM,
+    prompts: Prompts,
+    uniforms: Array,
+    rows: int,
+    chooser: Chooser | None = None,
+    prompt: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw a text for each row of uniforms; return token ids, lengths and log q."""
+    decoder = Decoder(_CausalStepper(lm, prompts), lm.end, lm.max_tokens, chooser)
+    return decoder.run(torch.from_numpy(uniforms).to(lm.device), rows, prompt)
+
+
+def same_family(models: Sequence[CausalLM]) -> bool:
+    """Return whether models differ in nothing but the prompt."""
+    first = models[0]
+    return all(
+        type(lm) is type(first)
+        and lm.model is first.model
+        and lm.warp == first.warp
+        and lm.max_tokens == first.max_tokens
+        for lm in models
+    )
+
+
+@torch.inference_mode()
+def decode_together(
+    models: Sequence[CausalLM],
+    uniforms: Sequence[Array],
+    make_chooser: Callable[[Ints], Chooser] = lambda draws: Chooser(),
+    done: Callable[[Ints, Any], None] = lambda draws, chooser: None,
+) -> list[tuple[Texts, Array]]:
+    """Return the texts and log q of every model, for its rows of uniforms.
+
+    The models differ in the prompt alone. Each draw has its own uniforms, so it is the draw that
+    its own model would make alone, up to floating-point ties. Prompts of similar lengths are
+    decoded together, so that short ones do not wait for long ones.
+    """
+    lm = models[0]
+    sizes = [len(each) for each in uniforms]
+    owner = np.repeat(np.arange(len(models)), sizes)
+    every = np.concatenate(list(uniforms))
+    tokens = np.zeros((len(every), lm.max_tokens), dtype=np.int32)
+    lengths, log_q = np.zeros(len(every), dtype=np.int64), np.zeros(len(every))
+
+    def decode_some(draws: Ints, prompts: Prompts, prompt: Tensor) -> None:
+        def attempt(rows: int) -> tuple[tuple[Tensor, Tensor, Tensor], Chooser]:
+            chooser = make_chooser(draws)
+            return decode(lm, prompts, every[draws], rows, chooser, prompt), chooser
+
+        found, chooser = lm._with_less_memory(attempt)
+        done(draws, chooser)
+        tokens[draws], lengths[draws], log_q[draws] = (part.cpu().numpy() for part in found)
+
+    for group in _groups([len(each.prefix) for each in models]):
+        place = np.full(len(models), -1)
+        place[group] = np.arange(len(group))
+        draws = np.flatnonzero(place[owner] >= 0)
+        # Draws of one length lie together, so that rows that begin late are no longer.
+        draws = draws[np.argsort(place[owner[draws]], kind="stable")]
+        if len(draws):
+            prompts = Prompts.of(lm, [models[i].prefix for i in group])
+            decode_some(draws, prompts, torch.from_numpy(place[owner[draws]]).to(lm.device))
+    ends = np.cumsum([0, *sizes])
+    return [
+        (Texts.from_rows(tokens[a:b], lengths[a:b], lm.tokenizer), log_q[a:b])
+        for a, b in pairwise(ends)
+    ]
+
+
+def _groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Return the prompts in groups, by length, each of a bounded number of tokens."""
+    groups: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        # All prompts of a group are padded to its longest, which is the last one.
+        if not groups or (len(groups[-1]) + 1) * lengths[i] > PROMPT_TOKENS:
+            groups.append([])
+        groups[-1].append(i)
+    return groups

@@ -1,0 +1,215 @@
+"""What language models have in common: their weights, how texts are drawn and scored, memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quasir.core.arguments import check_count
+from quasir.core.types import Array, Batch, Items
+from quasir.errors import InputError, QuasirWarning
+from quasir.text.decoding import Warp
+from quasir.text.loading import load
+from quasir.text.log_prob import score_texts
+from quasir.text.texts import Texts, as_texts
+
+Result = TypeVar("Result")
+Model = TypeVar("Model", bound="NetworkLM")
+
+
+class LoadOptions(TypedDict, total=False):
+    """Which weights are loaded, and where."""
+
+    device: str | None
+    dtype: str
+    revision: str | None
+    adapter: str | None
+    trust_remote_code: bool
+
+
+class WeightOptions(LoadOptions, total=False):
+    """The weights that are loaded, or given."""
+
+    model: Any
+    tokenizer: Any
+
+
+class ModelOptions(WeightOptions, total=False):
+    """Which weights, and how texts are drawn."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+
+
+class BatchHalving:
+    """Something that processes at most `_rows` texts at once, and halves that without memory."""
+
+    _rows = 256
+
+    def _with_less_memory(self, work: Callable[[int], Result]) -> Result:
+        """Return `work(rows)`; if memory runs out, halve the rows and try again."""
+        while True:
+            try:
+                return work(self._rows)
+            except RuntimeError as error:
+                if not _out_of_memory(error) or self._rows <= 1:
+                    raise
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                self._rows //= 2
+                warnings.warn(
+                    f"out of memory: going on with {self._rows} texts at once.",
+                    QuasirWarning,
+                    stacklevel=3,
+                )
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    message = str(error).lower()
+    return "not enough memory" in message or "can't allocate memory" in message
+
+
+class Network(BatchHalving):
+    """A network and its tokenizer, loaded by name or given, in evaluation mode.
+
+    With the dropout of training mode, no two passes of a model would agree.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        model: Any = None,
+        tokenizer: Any = None,
+        **options: Unpack[LoadOptions],
+    ) -> None:
+        if (name is None) == (model is None) or (model is None) != (tokenizer is None):
+            raise InputError("give the model's name, or a model and its tokenizer.")
+        given = (model.eval(), tokenizer) if name is None else load(name, self.kind, **options)
+        self.model, self.tokenizer = given
+        self.name = name
+        self.revision, self.adapter = options.get("revision"), options.get("adapter")
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the weights."""
+        return torch.device(self.model.device)
+
+    @property
+    def positions(self) -> int | None:
+        """The most tokens that the network reads, or None if it has no limit."""
+        limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        return limit
+
+
+class LanguageModel:
+    """A distribution of texts; subclasses say how to draw (`_draw`) and score (`_score`) them."""
+
+    tokenizer: Any
+    max_tokens: int
+    warp: Warp
+    prefix_stable = True
+    log_z = 0.0
+
+    @property
+    def truncates(self) -> bool:
+        """Whether top-k or top-p gives some texts probability 0."""
+        return self.warp.truncates
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        token: int | None = self.tokenizer.eos_token_id
+        return token
+
+    def sample(self, n: int, rng: np.random.Generator) -> Batch:
+        """Draw n texts. All uniforms, one per token, come from `rng` before decoding starts."""
+        return self._draw(rng.random((n, self.max_tokens)))
+
+    def log_prob(self, items: Items) -> Array:
+        """Return the log-probability that `sample` draws each text with."""
+        return self._score(as_texts(items, self.tokenizer))
+
+    log_score = log_prob
+
+    def encode(self, texts: Sequence[str]) -> Texts:
+        """Encode texts with this model's tokenizer."""
+        return as_texts(list(texts), self.tokenizer)
+
+    def _draw(self, uniforms: Array) -> Batch:
+        raise NotImplementedError
+
+    def _score(self, texts: Texts) -> Array:
+        raise NotImplementedError
+
+
+class NetworkLM(Network, LanguageModel):
+    """A network that gives the next token; subclasses say how (`_decode`, `_hidden`, `_head`)."""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        **weights: Unpack[WeightOptions],
+    ) -> None:
+        check_count("max_tokens", max_tokens)
+        self.max_tokens, self.warp = max_tokens, Warp(temperature, top_k, top_p)
+        super().__init__(name, **weights)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How texts are drawn: what the constructor takes beside the weights."""
+        ways = {name: getattr(self.warp, name) for name in ("temperature", "top_k", "top_p")}
+        return {"max_tokens": self.max_tokens, **ways}
+
+    def _variant(self, kind: type[Model], **settings: Any) -> Model:
+        """Return a model with the same weights and other settings."""
+        made = kind(model=self.model, tokenizer=self.tokenizer, **(self.settings | settings))
+        made.name, made.revision, made.adapter = self.name, self.revision, self.adapter
+        made._rows = self._rows
+        return made
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of logits: some models have more than their tokenizer has tokens."""
+        weight = getattr(self.model.get_output_embeddings(), "weight", None)
+        return int(self.model.config.vocab_size if weight is None else weight.shape[0])
+
+    @torch.inference_mode()
+    def _draw(self, uniforms: Array) -> Batch:
+        tokens, lengths, log_q = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
+        return Batch(self._texts(tokens, lengths), log_q.cpu().numpy())
+
+    def _texts(self, tokens: Tensor, lengths: Tensor) -> Texts:
+        ids = tokens.cpu().numpy().astype(np.int32)
+        return Texts.from_rows(ids, lengths.cpu().numpy(), self.tokenizer)
+
+    @torch.inference_mode()
+    def _score(self, texts: Texts) -> Array:
+        return self._with_less_memory(lambda rows: score_texts(self, texts, rows))
+
+    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return token ids, the lengths without the end token, and log q."""
+        raise NotImplementedError
+
+    def _hidden(self, ids: Tensor) -> Tensor:
+        """Return the states that predict each token of the rows, and the state after the last."""
+        raise NotImplementedError
+
+    def _head(self, states: Tensor) -> Tensor:
+        """Return the logits of some states."""
+        raise NotImplementedError
