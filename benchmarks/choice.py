@@ -53,7 +53,7 @@ def row(name: str, n: int, replicates: int) -> str:
         ratios = np.random.default_rng(seed).choice(w, n)
         try:
             cert = qr.tradeoff(qr.Draws.from_arrays(np.log(ratios), np.zeros(n))).at(tvd=CONSTRAINT)
-        except qr.UnreachableError:
+        except qr.errors.UnreachableError:
             unmet += 1
             continue
         _, cost = cert.cost

@@ -114,7 +114,7 @@ def rate(draws, confidence):
     """Return the acceptance rate where TVD is 0.1; 0 if it cannot be guaranteed."""
     try:
         return qr.tradeoff(draws).at(tvd=CONSTRAINT, confidence=confidence).acceptance_rate.value
-    except qr.UnreachableError:
+    except qr.errors.UnreachableError:
         return 0.0
 
 

@@ -99,7 +99,7 @@ def worth(draws, most, speed):
     for tvd in TVDS:
         try:
             rate = curve.at(tvd=tvd).acceptance_rate
-        except qr.UnreachableError as error:
+        except qr.errors.UnreachableError as error:
             print(f"  TVD {tvd}: {str(error)[:200]}", flush=True)
             continue
         print(f"  TVD {tvd}: acceptance {rate}, {rate.value * most / z:.1f} times", flush=True)

@@ -53,7 +53,7 @@ def report(name, proposal, draws):
     for tvd in TVDS if curve.n_possible else ():
         try:
             rates[tvd] = curve.at(tvd=tvd).acceptance_rate
-        except qr.UnreachableError as error:
+        except qr.errors.UnreachableError as error:
             print(f"at TVD {tvd:g}: {error}")
     accepted = draws.take(draws.accepted(log_beta=float(curve.log_betas[-1])))
     for item in accepted.items[:3]:

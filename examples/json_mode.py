@@ -61,7 +61,7 @@ def masked(target, q, n, out):
             print(f"at TVD {tvd:g}: acceptance {curve.at(tvd=tvd).acceptance_rate}")
             guaranteed = curve.at(tvd=tvd, confidence=0.95).acceptance_rate
             print(f"  guaranteed, with confidence 0.95: acceptance {guaranteed}")
-        except qr.UnreachableError as error:
+        except qr.errors.UnreachableError as error:
             print(f"at TVD {tvd:g}: {error}")
     return draws
 

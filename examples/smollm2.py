@@ -29,7 +29,7 @@ def fetch(folder):
         return
     missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
     if missing:
-        raise qr.InputError(
+        raise qr.errors.InputError(
             f"reading the model's file needs {' and '.join(missing)}, so it was not downloaded: "
             f"pip install {' '.join(missing)}"
         )

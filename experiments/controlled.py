@@ -56,7 +56,7 @@ class Pool:
         """Return the certificate at an acceptance rate, or None where it is out of reach."""
         try:
             return self.curve.at(acceptance_rate=rate)
-        except qr.UnreachableError:
+        except qr.errors.UnreachableError:
             return None
 
     def kept(self, rate: float) -> np.ndarray | None:

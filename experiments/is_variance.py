@@ -171,7 +171,7 @@ def variance(
     """Estimate everything from each of `runs` disjoint parts of a pool, at the same betas."""
     length = len(pool) // runs
     if runs < 2 or not length:
-        raise qr.InputError(
+        raise qr.errors.InputError(
             f"{len(pool):,} draws cannot be parted into {runs} runs, and a spread needs at "
             "least two runs: draw more."
         )

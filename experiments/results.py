@@ -94,7 +94,7 @@ class Place:
         """
         wanted = self.draws if draws is None else draws
         folder = self.out / "pools" / name
-        if (folder / MANIFEST).is_file() and len(qr.Store.open(folder)) >= wanted:
+        if (folder / MANIFEST).is_file() and len(qr.store.Store.open(folder)) >= wanted:
             return folder
         own = RECIPES / f"{recipe}.yaml" if isinstance(recipe, str) else None
         reporter = Lines()

@@ -34,7 +34,7 @@ def compared(
     editor: str | None = None,
 ) -> RecipeComparison:
     """Compare samplers on the draws of a pool; see `quasir compare`."""
-    size = len(qr.Store.open(folder))
+    size = len(qr.store.Store.open(folder))
     return compare_recipe(
         str(folder),
         samplers,

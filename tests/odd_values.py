@@ -239,7 +239,10 @@ CALLS = {
     "Mixture.sample": (method(qr.Mixture([A, B]), "sample"), {"n": 3, "rng": RNG}),
     "Mixture.log_prob": (method(qr.Mixture([A, B]), "log_prob"), SCORED),
     "from_scipy": (used(qr.from_scipy, drawn), {"distribution": stats.poisson(3)}),
-    "ScipyDistribution": (used(qr.ScipyDistribution, drawn), {"distribution": stats.norm()}),
+    "ScipyDistribution": (
+        used(qr.proposals.ScipyDistribution, drawn),
+        {"distribution": stats.norm()},
+    ),
     "scipy.log_prob": (method(NUMBERS, "log_prob"), {"items": np.array([1, 2])}),
     "scipy.sample": (method(NUMBERS, "sample"), {"n": 3, "rng": RNG}),
     "Product": (
@@ -263,12 +266,12 @@ CALLS = {
         used(qr.tilt, lambda t: (A * t).log_score(["a"])),
         {"feature": LENGTH, "coefficient": 1.0},
     ),
-    "Tilt": (qr.Tilt, {"feature": LENGTH, "coefficient": 1.0}),
+    "Tilt": (qr.targets.Tilt, {"feature": LENGTH, "coefficient": 1.0}),
     "reward": (
         used(qr.reward, lambda t: (A * t).log_score(["a"])),
         {"function": len, "temperature": 1.0},
     ),
-    "Conditional": (qr.Conditional, {"make": lambda word: A}),
+    "Conditional": (qr.targets.Conditional, {"make": lambda word: A}),
     "tradeoff": (
         used(qr.tradeoff, lambda curve: (repr(curve), str(curve), curve._repr_html_())),
         {"draws": DRAWS, "betas": [1.0], "log_betas": None, "stream": None},
@@ -298,7 +301,7 @@ CALLS = {
         },
     ),
     "Check": (
-        used(qr.Check, lambda check: check.to_dict()),
+        used(qr.certificates.Check, lambda check: check.to_dict()),
         {
             "name": "female",
             "observed": 0.5,
@@ -308,7 +311,7 @@ CALLS = {
             "z": 0.0,
         },
     ),
-    "Moment": (qr.Moment, {"feature": "female"}),
+    "Moment": (qr.certificates.Moment, {"feature": "female"}),
     "Draws": (
         qr.Draws,
         {"log_p": np.zeros(2), "log_q": np.zeros(2), "log_u": np.zeros(2)},
@@ -328,7 +331,7 @@ CALLS = {
     "Draws.accepted": (DRAWS.accepted, {"beta": 1.0, "log_beta": None}),
     "Draws.concatenate": (qr.Draws.concatenate, {"parts": [DRAWS, DRAWS]}),
     "Samples": (
-        used(qr.Samples, repr),
+        used(qr.samplers.Samples, repr),
         {
             "items": ["a", "b"],
             "log_p": np.zeros(2),

@@ -18,7 +18,7 @@ def call(name, odd):
     message = None
     try:
         function(**given_arguments)
-    except (qr.QuasirError, qr.QuasirWarning) as error:
+    except (qr.errors.QuasirError, qr.errors.QuasirWarning) as error:
         message = str(error)
     # A message says something, in a few lines at most.
     assert message is None or 10 < len(message) < 2000

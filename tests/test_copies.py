@@ -90,7 +90,10 @@ VALUES = {
     ),
     "Product": (lambda: TARGET, scored),
     "Tilt": (lambda: qr.reward(len, 2.0), lambda tilt: tilt.log_factor(tilt.feature(TEXTS))),
-    "Conditional": (lambda: qr.Conditional(given), lambda t: t.given("amazing").log_score(TEXTS)),
+    "Conditional": (
+        lambda: qr.targets.Conditional(given),
+        lambda t: t.given("amazing").log_score(TEXTS),
+    ),
     "Constrained": (
         lambda: qr.constrain(BASE, {FEMALE: 0.5, qr.features.contains("He"): 0.2}, n=2000, seed=0),
         lambda c: (scored(c), c.coefficients, c.achieved),
@@ -111,9 +114,9 @@ VALUES = {
     "Guarantee": (lambda: qr.tradeoff(DRAWS).at(beta=1.0).guarantee, str),
     "Guarantees": (lambda: qr.tradeoff(DRAWS).guarantees, vars),
     "Estimate": (lambda: qr.tradeoff(DRAWS).tvd, vars),
-    "Moment": (lambda: qr.Moment("female"), str),
+    "Moment": (lambda: qr.certificates.Moment("female"), str),
     "Check": (
-        lambda: qr.Check(
+        lambda: qr.certificates.Check(
             name="x", observed=0.5, observed_se=0.1, predicted=0.4, predicted_se=0.1, z=0.7
         ),
         vars,
@@ -126,24 +129,24 @@ VALUES = {
     "ApproximateSamples": (lambda: SAMPLERS["SIR"]().sample(3, seed=0), vars),
     "ChainSamples": (lambda: SAMPLERS["IMH"]().sample(3, seed=0), vars),
     "ClimbingSamples": (lambda: SAMPLERS["EmpiricalSupremum"]().sample(3, seed=0), vars),
-    "SampleSet": (lambda: qr.SampleSet(items=["a"], log_p=np.zeros(1), proposals=1), vars),
+    "SampleSet": (lambda: qr.samplers.SampleSet(items=["a"], log_p=np.zeros(1), proposals=1), vars),
     "BudgetExceeded": (
-        lambda: raised(SAMPLERS["QRS"](), qr.BudgetExceeded, max_proposals=100),
+        lambda: raised(SAMPLERS["QRS"](), qr.errors.BudgetExceeded, max_proposals=100),
         lambda e: (str(e), list(e.samples.items)),
     ),
     "RatioExceededError": (
-        lambda: raised(qr.RS(TARGET, BASE, beta=0.1), qr.RatioExceededError),
+        lambda: raised(qr.RS(TARGET, BASE, beta=0.1), qr.errors.RatioExceededError),
         str,
     ),
     "UnreachableError": (
-        lambda: qr.UnreachableError("no beta", qr.tradeoff(DRAWS).at(beta=1.0)),
+        lambda: qr.errors.UnreachableError("no beta", qr.tradeoff(DRAWS).at(beta=1.0)),
         lambda e: (str(e), str(e.best)),
     ),
-    "StoreError": (lambda: qr.StoreError("damaged", [3]), lambda e: (str(e), e.damaged)),
-    "TuningError": (lambda: qr.TuningError("no", BASE), lambda e: (str(e), scored(e.tuned))),
-    "WorkFailedError": (lambda: qr.WorkFailedError("failed", number=3), vars),
+    "StoreError": (lambda: qr.errors.StoreError("damaged", [3]), lambda e: (str(e), e.damaged)),
+    "TuningError": (lambda: qr.errors.TuningError("no", BASE), lambda e: (str(e), scored(e.tuned))),
+    "WorkFailedError": (lambda: qr.errors.WorkFailedError("failed", number=3), vars),
     **{
-        name: (lambda name=name: getattr(qr, name)("what happened"), str)
+        name: (lambda name=name: getattr(qr.errors, name)("what happened"), str)
         for name in (
             "FeatureError",
             "InfeasibleError",
@@ -176,7 +179,7 @@ PROTOCOLS = {
     "engines.Engine",
 }
 """Classes of which a user makes the values."""
-ELSEWHERE = {"guides.Trie", "Run", "ContextRun", "Store"}
+ELSEWHERE = {"guides.Trie", "Run"}
 """Classes whose values need a model or a folder; below, and in tests/guides."""
 DO_COPY = {"pickle": lambda x: pickle.loads(pickle.dumps(x)), "deepcopy": copy.deepcopy}
 
@@ -222,16 +225,19 @@ def test_every_public_class_is_here():
         short = module.__name__.rpartition(".")[2]
         classes = {name for name in module.__all__ if inspect.isclass(getattr(module, name))}
         public |= {f"{short}.{name}" for name in classes if not hasattr(qr, name)}
-    assert public - PROTOCOLS - ELSEWHERE <= set(VALUES)
-    for name in public - PROTOCOLS - ELSEWHERE:
+    home = dict.fromkeys(public, qr)
+    for module in (qr.errors, qr.samplers, qr.certificates, qr.targets, qr.proposals):
+        home |= {name: module for name in module.__all__ if inspect.isclass(getattr(module, name))}
+    assert home.keys() - PROTOCOLS - ELSEWHERE <= set(VALUES)
+    for name in home.keys() - PROTOCOLS - ELSEWHERE:
         made = VALUES[name][0]()
-        of = qr if "." not in name else getattr(qr, name.split(".")[0])
+        of = home[name] if "." not in name else getattr(qr, name.split(".")[0])
         assert isinstance(made, getattr(of, name.rpartition(".")[2]))
 
 
 def test_runs_and_stores(tmp_path):
     run = qr.run("poissons", out=tmp_path / "run", draws=20_000, progress=False)
-    store = qr.Store.open(tmp_path / "run")
+    store = qr.store.Store.open(tmp_path / "run")
     streamed = qr.tradeoff(tmp_path / "run", stream=True)
     contexts = qr.run(RECIPE, out=tmp_path / "contexts", contexts=CONTEXTS, progress=False)
     for again in DO_COPY.values():

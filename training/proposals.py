@@ -90,7 +90,7 @@ def rate_at(curve: qr.Curve, tvd: float) -> qr.Estimate | None:
     """Return the acceptance rate at a TVD, or None if the draws do not determine it."""
     try:
         return curve.at(tvd=tvd).acceptance_rate
-    except qr.UnreachableError as error:
+    except qr.errors.UnreachableError as error:
         print(error, file=sys.stderr)
         return None
 

@@ -29,7 +29,7 @@ class QuasirError(Exception):
     >>> import quasir as qr
     >>> try:
     ...     qr.Table({})
-    ... except qr.QuasirError as error:
+    ... except qr.errors.QuasirError as error:
     ...     print(type(error).__name__)
     InputError
     """
@@ -90,7 +90,7 @@ class UnreachableError(QuasirError):
     >>> curve = qr.tradeoff(qr.draw(p, q, 1_000, seed=0))
     >>> try:
     ...     curve.at(tvd=0)
-    ... except qr.UnreachableError as error:
+    ... except qr.errors.UnreachableError as error:
     ...     print(error.best is not None)
     True
     """
@@ -115,7 +115,7 @@ class BudgetExceeded(QuasirError):
     >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
     >>> try:
     ...     qr.QRS(p, q, beta=2.0).sample(1_000, seed=0, max_proposals=200)
-    ... except qr.BudgetExceeded as error:
+    ... except qr.errors.BudgetExceeded as error:
     ...     print(len(error.samples) < 200)
     True
     """
@@ -131,7 +131,7 @@ class QuasirWarning(UserWarning):
     Examples
     --------
     >>> import quasir as qr
-    >>> issubclass(qr.QuasirWarning, UserWarning)
+    >>> issubclass(qr.errors.QuasirWarning, UserWarning)
     True
     """
 
@@ -184,7 +184,7 @@ class StoreError(QuasirError):
     Examples
     --------
     >>> import quasir as qr
-    >>> qr.StoreError("shard 3 is truncated", damaged=[3]).damaged
+    >>> qr.errors.StoreError("shard 3 is truncated", damaged=[3]).damaged
     [3]
     """
 
@@ -204,7 +204,7 @@ class TuningError(QuasirError):
     Examples
     --------
     >>> import quasir as qr
-    >>> qr.TuningError("no draw meets the target").tuned is None
+    >>> qr.errors.TuningError("no draw meets the target").tuned is None
     True
     """
 
@@ -224,7 +224,7 @@ class WorkFailedError(QuasirError):
     Examples
     --------
     >>> import quasir as qr
-    >>> qr.WorkFailedError("shard 3 failed three times", number=3).number
+    >>> qr.errors.WorkFailedError("shard 3 failed three times", number=3).number
     3
     """
 

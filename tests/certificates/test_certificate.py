@@ -78,7 +78,7 @@ def test_no_draw_is_possible():
     assert math.isnan(cert.tvd.value)
     assert curve.proposal.moments["f"].value == 0.5
     assert "unknown" in str(curve)
-    with pytest.raises(qr.UnreachableError, match="None of the"):
+    with pytest.raises(qr.errors.UnreachableError, match="None of the"):
         curve.at(tvd=0.1)
     json.dumps(cert.to_dict(), allow_nan=False)
 
@@ -118,16 +118,16 @@ def test_at_finds_the_cheapest_beta(constraint, wanted):
 
 
 def test_at_where_it_cannot_be_guaranteed():
-    with pytest.raises(qr.UnreachableError) as error:
+    with pytest.raises(qr.errors.UnreachableError) as error:
         CURVE.at(tvd=1e-9)
     message = str(error.value)
     assert "best these draws can vouch for is" in message
     assert "draws would show it" in message
     assert error.value.best.tvd.value > 1e-9
     half = curve_of(np.where(np.arange(1000) % 2, -np.inf, 0.0))
-    with pytest.raises(qr.UnreachableError, match=r"only 500 of 1,000 draws \(0.5\)"):
+    with pytest.raises(qr.errors.UnreachableError, match=r"only 500 of 1,000 draws \(0.5\)"):
         half.at(acceptance_rate=0.9)
-    with pytest.raises(qr.UnreachableError, match="only 3 of 3 draws"):
+    with pytest.raises(qr.errors.UnreachableError, match="only 3 of 3 draws"):
         curve_of([0.0, 0.5, 1.0]).at(tvd=1e-3)
 
 
@@ -150,13 +150,13 @@ def test_at_where_it_cannot_be_guaranteed():
     ],
 )
 def test_constraints_that_cannot_be_understood(constraint):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         CURVE.at(**constraint)
 
 
 @pytest.mark.parametrize("betas", [[0.0], [-1.0], [math.inf], [math.nan], []])
 def test_betas_that_cannot_be_used(betas):
-    with pytest.raises(qr.InputError, match="betas"):
+    with pytest.raises(qr.errors.InputError, match="betas"):
         qr.tradeoff(qr.draw(TARGET, PROPOSAL, 10, seed=0), betas=betas)
 
 

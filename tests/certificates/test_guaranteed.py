@@ -56,7 +56,7 @@ def test_a_curve_has_the_same_guarantees():
     assert (curve.guaranteed(0.99).tvd > curve.guarantees.tvd).all()
     assert curve.proposal.guarantee is None
     for wrong in (0, 1, 2, math.nan, "a", None):
-        with pytest.raises(qr.InputError):
+        with pytest.raises(qr.errors.InputError):
             curve.guaranteed(wrong)
 
 
@@ -71,10 +71,10 @@ def test_the_choice_is_guaranteed():
         assert "The draws chose this beta" in cheaper.guarantee.basis
     assert exact_tvd(CURVE.at(tvd=0.05, confidence=0.95).log_beta) <= 0.05
     for wrong in ({"tvd_bound": 0.1}, {"tvd": 0.1, "beta": 1.0}):
-        with pytest.raises(qr.InputError):
+        with pytest.raises(qr.errors.InputError):
             CURVE.at(**wrong, confidence=0.95)
     for confidence in (0, 1, -1, math.nan, "a", True):
-        with pytest.raises(qr.InputError):
+        with pytest.raises(qr.errors.InputError):
             CURVE.at(tvd=0.1, confidence=confidence)
 
 
@@ -85,7 +85,7 @@ def test_without_a_ceiling_it_cannot_be_guaranteed_and_says_what_would_help():
     assert (guarantee.tvd, guarantee.truncated_mass, guarantee.kl) == (None, None, None)
     assert "feature 'bare' declares no bounds" in guarantee.basis
     assert guarantee.acceptance_rate[0] > 0
-    with pytest.raises(qr.UnreachableError, match="declares no bounds"):
+    with pytest.raises(qr.errors.UnreachableError, match="declares no bounds"):
         curve.at(tvd=0.1, confidence=0.95)
     assert curve.at(tvd=0.1).guarantee.tvd is None
     other = qr.Table(dict.fromkeys(ITEMS, 1.0))
@@ -104,9 +104,9 @@ def test_z_that_is_known_stands_in_for_a_ceiling():
     assert 0.5 * np.abs(p - p_beta / p_beta.sum()).sum() <= 0.05
     assert "Z is known to be 1" in cert.guarantee.basis
     assert cert.guarantee.kl is None
-    with pytest.raises(qr.UnreachableError, match="KL needs a ceiling"):
+    with pytest.raises(qr.errors.UnreachableError, match="KL needs a ceiling"):
         curve.at(kl=0.05, confidence=0.95)
-    with pytest.raises(qr.UnreachableError, match="the best is"):
+    with pytest.raises(qr.errors.UnreachableError, match="the best is"):
         curve.at(tvd=1e-4, confidence=0.95)
 
 
@@ -130,7 +130,7 @@ def test_a_ceiling_that_the_user_gives_is_named_as_such():
     assert set(guarantee.moments) == {"even"}
     assert qr.tradeoff(qr.Draws.from_arrays(**made)).at(beta=25).guarantee.tvd is None
     for wrong in (top - 0.1, math.nan, "a", True):
-        with pytest.raises(qr.InputError):
+        with pytest.raises(qr.errors.InputError):
             qr.Draws.from_arrays(**made, log_ceiling=wrong)
 
 
@@ -196,7 +196,7 @@ def test_draws_of_which_none_is_possible():
     never = BASE * qr.Feature("never", lambda x: False, boolean=True)
     curve = qr.tradeoff(qr.draw(never, BASE, 1000, seed=0))
     assert curve.at(beta=1).guarantee.acceptance_rate[1] < 0.02
-    with pytest.raises(qr.UnreachableError):
+    with pytest.raises(qr.errors.UnreachableError):
         curve.at(tvd=0.1, confidence=0.95)
 
 

@@ -92,7 +92,7 @@ TAIL_DRAWS = np.random.default_rng(4).normal(size=5000)
 def test_the_advice_does_not_depend_on_the_scale_of_p(constraint, shift):
     def advice(by):
         draws = qr.Draws.from_arrays(TAIL_DRAWS + by, np.zeros(5000))
-        with pytest.raises(qr.UnreachableError) as error:
+        with pytest.raises(qr.errors.UnreachableError) as error:
             qr.tradeoff(draws).at(**{constraint: 1e-6})
         found = re.search(r"By the tail fitted.*?near \S+e[-+]\d\d", str(error.value))
         assert found is not None

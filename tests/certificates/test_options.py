@@ -33,9 +33,9 @@ def test_everywhere(name):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_its_range_is_the_same_everywhere(name):
     below = {"log_beta": -1e10}.get(name, -0.1)
-    with pytest.raises(qr.InputError, match=f"{name} is"):
+    with pytest.raises(qr.errors.InputError, match=f"{name} is"):
         CURVE.at(**{name: below})
-    with pytest.raises(qr.RecipeError, match=f"choose.{name}: must be"):
+    with pytest.raises(qr.errors.RecipeError, match=f"choose.{name}: must be"):
         recipes.from_dict({"base": {"poisson": 3}, "choose": {name: below}})
 
 
@@ -47,7 +47,7 @@ def test_advice_names_arguments_that_exist(name):
     curve = qr.tradeoff(qr.draw(target, even, 20_000, seed=0))
     try:
         made = curve.at(**{name: VALUES.get(name, 0.05)}, confidence=0.9)
-    except qr.InputError as error:
+    except qr.errors.InputError as error:
         advised = str(error).partition("give one of ")[2].rstrip(".").split(", ")
         assert advised == list(GUARANTEED)
         assert name not in GUARANTEED
@@ -59,7 +59,7 @@ def test_advice_names_arguments_that_exist(name):
 
 def test_exactly_one_and_no_other():
     for wrong in ({}, {"tvd": 0.1, "kl": 0.1}, {"beta": 1, "tvd": 0.1}, {"tvd_at_most": 0.1}):
-        with pytest.raises(qr.InputError, match="give exactly one of"):
+        with pytest.raises(qr.errors.InputError, match="give exactly one of"):
             CURVE.at(**wrong)
 
 

@@ -26,7 +26,7 @@ def quasir(*arguments, code=0):
     """Run the command in this process, where torch is loaded once; return stdout and stderr."""
     result = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "80"})
     error = result.exception
-    if isinstance(error, qr.QuasirError):
+    if isinstance(error, qr.errors.QuasirError):
         assert code == 1, error
         return result.stdout, f"{result.stderr}{error}"
     assert result.exit_code == code, f"{result.output}\n{error!r}"

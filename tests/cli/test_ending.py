@@ -80,10 +80,10 @@ def test_where_no_file_can_be_written_the_traceback_is_shown(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (qr.InputError("why"), 2),
-        (qr.RecipeError("why"), 2),
-        (qr.StoreError("why"), 1),
-        (qr.UnreachableError("why"), 1),
+        (qr.errors.InputError("why"), 2),
+        (qr.errors.RecipeError("why"), 2),
+        (qr.errors.StoreError("why"), 1),
+        (qr.errors.UnreachableError("why"), 1),
         (MemoryError(), 1),
         (PermissionError(errno.EACCES, "Permission denied", "there"), 1),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1),

@@ -51,7 +51,7 @@ def test_a_name_that_no_folder_has(recipe, tmp_path, name):
     assert code == 2
     assert "cannot be the folder of a run" in err or "embedded null byte" in err
     assert len(err) < 600
-    with pytest.raises(qr.InputError, match="cannot be the folder"):
+    with pytest.raises(qr.errors.InputError, match="cannot be the folder"):
         qr.run(str(recipe), out=tmp_path / name, progress=False)
 
 
@@ -80,7 +80,7 @@ TINY = {"base": {"table": {"a": 1}}, "draws": 10, "choose": {"beta": 1}, "sample
 @pytest.mark.parametrize("call", IN_PYTHON)
 def test_a_name_that_no_file_has_in_python(tmp_path, monkeypatch, call, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(qr.QuasirError) as caught:
+    with pytest.raises(qr.errors.QuasirError) as caught:
         IN_PYTHON[call](name)
     assert len(str(caught.value)) < 600
     assert not [path for path in tmp_path.rglob("*") if path.name not in ("tuned", ".lock")]
@@ -97,7 +97,9 @@ def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "is_file", refuse)
     for look in (qr.open_run, qr.Draws.load, qr.run):
-        with pytest.raises(qr.InputError, match=r"run/\S+ cannot be read: Permission denied"):
+        with pytest.raises(
+            qr.errors.InputError, match=r"run/\S+ cannot be read: Permission denied"
+        ):
             look(tmp_path / "run")
 
 
@@ -148,7 +150,7 @@ def test_a_run_that_was_stopped_before_its_first_shard(recipe, tmp_path):
     assert "0 of 5,000 draws" in out
     assert len(qr.open_run(run).store) == 0
     assert "0 draws" in repr(qr.open_run(run))
-    with pytest.raises(qr.StoreError, match="holds no draws yet"):
+    with pytest.raises(qr.errors.StoreError, match="holds no draws yet"):
         _ = qr.open_run(run).certificate
     code, _, err = inside("run", run)
     assert code == 0, err

@@ -171,7 +171,7 @@ def test_a_rate_out_of_reach_is_the_filtered_proposal():
 def test_where_nothing_is_possible():
     pool = letters(2000)
     nothing = replace(pool, log_p=np.full(2000, -np.inf))
-    with pytest.raises(qr.InputError, match="none of the 2,000 draws"):
+    with pytest.raises(qr.errors.InputError, match="none of the 2,000 draws"):
         compare(nothing, ["qrs"], [0.1])
 
 
@@ -196,7 +196,7 @@ def test_too_few_draws_for_any_sample_leave_the_rate_out():
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, message):
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(qr.errors.InputError, match=message):
         compare(POOL, **({"samplers": ["qrs"], "rates": [0.1]} | change))
 
 

@@ -88,7 +88,7 @@ def test_as_many_as_guaranteed_and_not_one_more(name):
         if name == "sir":
             assert most * cost.steps <= 500 < (most + 1) * cost.steps
         else:
-            with pytest.raises(qr.BudgetExceeded):
+            with pytest.raises(qr.errors.BudgetExceeded):
                 method.keep(stretch, most + 1, cost, 1)
 
 

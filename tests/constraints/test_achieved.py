@@ -47,7 +47,7 @@ def fits(name, runs=RUNS, n=N):
     for seed in range(runs):
         try:
             target = qr.constrain(base, {feature: constraint}, n=n, seed=seed)
-        except qr.InfeasibleError:
+        except qr.errors.InfeasibleError:
             continue
         log_unnormalised = np.log(p) + target.coefficients["x"] * values
         law = np.exp(log_unnormalised - log_unnormalised.max())

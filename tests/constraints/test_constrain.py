@@ -42,20 +42,20 @@ FLAT = column("flat", np.full(SIZE, 3.0))
     ],
 )
 def test_infeasible_constraints(constraints, message):
-    with pytest.raises(qr.InfeasibleError) as error:
+    with pytest.raises(qr.errors.InfeasibleError) as error:
         qr.constrain(BASE, constraints, n=20_000, seed=0)
     assert message in str(error.value)
 
 
 def test_a_contradiction_is_explained():
-    with pytest.raises(qr.InfeasibleError) as error:
+    with pytest.raises(qr.errors.InfeasibleError) as error:
         qr.constrain(BASE, {X: 0.4, SUB: 0.6}, n=20_000, seed=0)
     assert "sub" in str(error.value)
     assert "the constraint needs a mean of 0.2, which is past that edge" in str(error.value)
 
 
 def test_too_few_draws_to_trust_lambda():
-    with pytest.raises(qr.InfeasibleError, match=r"About [\d,]+ more draws are needed"):
+    with pytest.raises(qr.errors.InfeasibleError, match=r"About [\d,]+ more draws are needed"):
         qr.constrain(BASE, {X: 1.0, Y: 0.7}, n=200, seed=0)
     # A pointwise constraint alone has nothing to fit.
     assert qr.constrain(BASE, {X: 1.0}, n=50, seed=0).coefficients == {}
@@ -74,5 +74,5 @@ def test_too_few_draws_to_trust_lambda():
     ],
 )
 def test_constraints_that_cannot_be_understood(call):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         call()

@@ -55,7 +55,7 @@ def test_rounds_go_on_and_draw_nothing_twice():
 def test_a_constraint_that_few_draws_cannot_support_is_tried_with_more():
     rare = qr.Table({"a": 1 - 5e-4, "b": 5e-4})
     base = Counted(rare)
-    with pytest.raises(qr.InfeasibleError):
+    with pytest.raises(qr.errors.InfeasibleError):
         qr.constrain(rare, {IS_B: 0.5}, n=4096, seed=0)
     qr.constrain(base, {IS_B: 0.02}, seed=0)
     assert base.drawn > 4096
@@ -88,5 +88,5 @@ def test_the_constraint_is_met_together_with_tilts_that_are_given():
     mean = p[:2].sum() / p.sum()
     assert mean == pytest.approx(0.5, abs=4 * target.achieved["isa"].se)
     assert target.coefficients.keys() == {"isa"}
-    with pytest.raises(qr.InputError, match="'long' is wanted for, and is a factor"):
+    with pytest.raises(qr.errors.InputError, match="'long' is wanted for, and is a factor"):
         qr.constrain(base * qr.tilt(long, 3.0), {long: 0.5}, seed=0)

@@ -135,7 +135,7 @@ def test_a_moment_at_the_end_of_its_range_is_on_the_edge():
 
 def test_a_hundred_effective_draws_are_enough_and_fewer_are_not():
     must_be_enough(100.0, 5000)
-    with pytest.raises(qr.InfeasibleError, match=r"worth only 50 .*About 5,000 more draws"):
+    with pytest.raises(qr.errors.InfeasibleError, match=r"worth only 50 .*About 5,000 more draws"):
         must_be_enough(50.0, 5000)
 
 
@@ -181,7 +181,7 @@ def test_an_edge_is_found_where_one_draw_is_only_just_short_of_it(short):
 def test_a_moment_must_lie_inside_the_range_of_the_draws(column, constraint, says):
     feature, values = qr.Feature("f", lambda x: x), np.array(column)
     boolean = values.dtype == bool
-    with pytest.raises(qr.InfeasibleError) as error:
+    with pytest.raises(qr.errors.InfeasibleError) as error:
         must_be_inside(feature, constraint, values.astype(float), boolean, 9)
     assert says in str(error.value)
     assert "not" in says or "2 of 9 draws" in str(error.value)

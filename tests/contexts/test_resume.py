@@ -131,7 +131,7 @@ def test_damaged_shards_are_named_and_drawn_again(tmp_path):
     before = facts(tmp_path / "run")
     path = tmp_path / "run" / "draws" / "shard-00003.parquet"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(qr.StoreError, match="shard-00003"):
+    with pytest.raises(qr.errors.StoreError, match="shard-00003"):
         draw_contexts(small(tmp_path / "run"))
     draw_contexts(small(tmp_path / "run"), repair=True)
     assert facts(tmp_path / "run") == before

@@ -108,7 +108,7 @@ def test_datasets_reads_the_samples(run):
 
 def test_it_opens_again(run):
     again = qr.open_run(run.folder)
-    assert isinstance(again, qr.ContextRun)
+    assert isinstance(again, qr.runs.ContextRun)
     assert len(again) == 4
     assert again[2].fields == {"letter": "c"}
     with pytest.raises(InputError, match="no context 4: they are numbered from 0 to 3"):

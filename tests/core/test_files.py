@@ -28,7 +28,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch, num
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(files.os, "replace", fail)
-    with pytest.raises(qr.StoreError, match=advice):
+    with pytest.raises(qr.errors.StoreError, match=advice):
         files.write_text(path, "after")
     assert path.read_text() == "before"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
@@ -37,11 +37,11 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch, num
 def test_a_folder_where_a_file_is(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(qr.StoreError, match="in the way"):
+        with pytest.raises(qr.errors.StoreError, match="in the way"):
             files.make_folder(path)
     files.make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
-    with pytest.raises(qr.StoreError, match="File name too long"):
+    with pytest.raises(qr.errors.StoreError, match="File name too long"):
         files.make_folder(tmp_path / ("a" * 5000))
 
 

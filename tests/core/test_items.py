@@ -44,7 +44,7 @@ def test_integers_stay_arrays_and_anything_else_is_kept():
 
 def test_what_is_no_sequence_is_refused():
     for wrong in ("abc", 3, iter([1])):
-        with pytest.raises(qr.InputError, match="sequence of items"):
+        with pytest.raises(qr.errors.InputError, match="sequence of items"):
             as_items(wrong)
 
 

@@ -56,7 +56,7 @@ def test_the_key_is_purpose_index_and_part(seed, index, part):
 
 @pytest.mark.parametrize("place", [(-1, 0), (0, -1), (2**32, 0), (0, 2**32)])
 def test_places_that_would_run_into_another_key_are_refused(place):
-    with pytest.raises(qr.InputError, match="places go from 0"):
+    with pytest.raises(qr.errors.InputError, match="places go from 0"):
         stream(0, Purpose.WALK, *place)
 
 
@@ -85,7 +85,7 @@ def test_seeds_from_0_to_four_words():
         assert root_seed(seed) == int(seed)
         assert type(root_seed(seed)) is int
     for wrong in (-1, 2**128, 2**128 + 1, 1.0, 0.5, True, False, "1"):
-        with pytest.raises(qr.InputError, match="seed is"):
+        with pytest.raises(qr.errors.InputError, match="seed is"):
             root_seed(wrong)
 
 

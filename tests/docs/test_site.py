@@ -15,7 +15,10 @@ from tests.cli.helpers import inside
 from tests.docs import checks
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("features", "guides", "text", "tuning", "metrics", "engines", "lattice")
+MODULES = (
+    *("features", "guides", "text", "tuning", "metrics", "engines", "lattice"),
+    *("errors", "samplers", "certificates", "targets", "proposals"),
+)
 
 
 def build(folder, report, execution="off"):

@@ -128,13 +128,13 @@ def test_the_exact_target_can_be_asked_for():
     seen = DRAWS.take(np.flatnonzero(DRAWS.log_ratio < DRAWS.log_ceiling - 0.5))
     assert qr.tradeoff(seen).at(kl=0).log_beta == DRAWS.log_ceiling
     alone = Draws(log_p=seen.log_p, log_q=seen.log_q, log_u=seen.log_u)
-    with pytest.raises(qr.UnreachableError):
+    with pytest.raises(qr.errors.UnreachableError):
         qr.tradeoff(alone).at(kl=0)
     # A small distance that these draws cannot vouch for is told to be had so.
     exactly = "At beta = 40.17, which no ratio exceeds, the samples are exactly the target's"
-    with pytest.raises(qr.UnreachableError, match=exactly):
+    with pytest.raises(qr.errors.UnreachableError, match=exactly):
         qr.tradeoff(seen).at(tvd=1e-6)
-    with pytest.raises(qr.UnreachableError, match="fewer than 10 of"):
+    with pytest.raises(qr.errors.UnreachableError, match="fewer than 10 of"):
         qr.tradeoff(alone).at(tvd=1e-6)
     # Where the draws can vouch for a smaller beta, that is cheaper.
     assert qr.tradeoff(DRAWS).at(tvd=0.2).log_beta < DRAWS.log_ceiling - 0.5
@@ -207,9 +207,9 @@ def test_a_ceiling_that_was_only_seen_is_not_believed():
 @pytest.mark.parametrize("known", [{}, {"log_most": lambda self: 3.0}])
 def test_a_subclass_that_scores_otherwise_has_none_unless_it_says_so(known):
     def twice(self, column):
-        return 2 * qr.Tilt.log_factor(self, column)
+        return 2 * qr.targets.Tilt.log_factor(self, column)
 
-    kind = type("Twice", (qr.Tilt,), {"log_factor": twice, **known})
+    kind = type("Twice", (qr.targets.Tilt,), {"log_factor": twice, **known})
     target = qr.Product(BASE, [kind(IS_B, 1.0)])
     expected = 3.0 if known else math.inf
     assert qr.draw(target, BASE, 100, seed=0).log_ceiling == expected
@@ -254,7 +254,7 @@ def test_a_run_does_not_go_on_with_other_ratios(tmp_path):
     ceiling = store.manifest.known["log_ceiling"]
     for target, proposal in ((TARGET, OTHER), (TARGET * qr.tilt(IS_B, 1.0), MIXED)):
         assert ratio_bounds(target, proposal).log_ceiling > ceiling
-        with pytest.raises(qr.StoreError, match="another target or proposal"):
+        with pytest.raises(qr.errors.StoreError, match="another target or proposal"):
             draw_into(store, target, proposal, 5000)
     assert draw_into(store, TARGET, MIXED, 200) == 200
     assert store.manifest.known["log_ceiling"] == ceiling
@@ -275,7 +275,7 @@ def test_a_run_goes_on_without_a_stored_z_but_not_with_another(tmp_path):
     known, unknown = (Store.create(tmp_path / name, seed=0) for name in ("known", "unknown"))
     draw_into(known, table, flat, 100)
     for other in (Unnormalised(table), qr.Table({"a": 7, "b": 3})):
-        with pytest.raises(qr.StoreError, match="another target or proposal"):
+        with pytest.raises(qr.errors.StoreError, match="another target or proposal"):
             draw_into(known, other, flat, 200)
     draw_into(unknown, Unnormalised(table), flat, 100)
     assert draw_into(unknown, table, flat, 200) == 200

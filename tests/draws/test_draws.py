@@ -63,7 +63,7 @@ def test_seeds():
     assert root_seed(np.random.default_rng(1)) == root_seed(np.random.default_rng(1))
     assert root_seed(None) != root_seed(None)
     for wrong in (-1, 1.5, "a", True, 2**128):
-        with pytest.raises(qr.InputError, match="seed"):
+        with pytest.raises(qr.errors.InputError, match="seed"):
             root_seed(wrong)
     a, b = (qr.draw(TARGET, PROPOSAL, 10, seed=np.random.default_rng(3)) for _ in range(2))
     same(a, b)
@@ -131,7 +131,7 @@ def test_concatenate_and_take():
     ],
 )
 def test_bad_columns_are_named(columns, message):
-    with pytest.raises(qr.QuasirError) as error:
+    with pytest.raises(qr.errors.QuasirError) as error:
         qr.Draws.from_arrays(**columns)
     assert message in str(error.value)
 
@@ -161,14 +161,14 @@ class Broken:
     ],
 )
 def test_bad_scorers_are_named(target, proposal, message):
-    with pytest.raises(qr.QuasirError) as error:
+    with pytest.raises(qr.errors.QuasirError) as error:
         qr.draw(target, proposal, 10, seed=0)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, "3"])
 def test_a_wrong_number_of_draws_is_refused(n):
-    with pytest.raises(qr.InputError, match="n is"):
+    with pytest.raises(qr.errors.InputError, match="n is"):
         qr.draw(TARGET, PROPOSAL, n, seed=0)
 
 

@@ -75,7 +75,7 @@ def test_a_possible_draw_left_out_is_noticed(monkeypatch):
     """A negative control: what the first test looks for can be seen."""
     inner = module._fill
     monkeypatch.setattr(module, "_fill", lambda p, e, i, at: inner(p, e, i, at[1:]))
-    with pytest.raises((AssertionError, qr.ScoreError)):
+    with pytest.raises((AssertionError, qr.errors.ScoreError)):
         test_every_possible_draw_has_its_log_q()
 
 
@@ -123,7 +123,7 @@ def test_draws_are_kept_with_what_was_left_out(tmp_path):
     same(again.log_ratio, draws.log_ratio)
     wrong = draws.log_q.copy()
     wrong[np.flatnonzero(draws.log_p > -np.inf)[0]] = np.nan
-    with pytest.raises(qr.ScoreError, match="log q = nan"):
+    with pytest.raises(qr.errors.ScoreError, match="log q = nan"):
         qr.Draws.from_arrays(draws.log_p, wrong)
 
 
@@ -131,7 +131,7 @@ def test_a_constraint_that_allows_more_is_refused():
     base, q = setting()
     draws = qr.draw(base * LETTERS, q, N, seed=0, progress=False)
     is_a = qr.Feature("is a", lambda x: x == "a", boolean=True)
-    with pytest.raises(qr.InputError, match="have no log q"):
+    with pytest.raises(qr.errors.InputError, match="have no log q"):
         qr.constrain(base, {is_a: 0.5}, draws=draws)
     target = qr.constrain(base, {LETTERS: 1.0, is_a: 0.5}, draws=draws)
     whole = qr.draw(setting(Plain)[0] * LETTERS, setting(Plain)[1], N, seed=0, progress=False)

@@ -61,17 +61,19 @@ def test_given_scores_have_the_uniforms_of_seed_0(n):
 
 def test_one_draw_is_enough_and_none_is_not():
     assert len(qr.Draws.from_arrays([0.0], [0.0], log_base=[0.0], features={"f": [1.0]})) == 1
-    with pytest.raises(qr.InputError, match="no draws"):
+    with pytest.raises(qr.errors.InputError, match="no draws"):
         qr.Draws.from_arrays([], [])
     for wrong in ({"log_base": [0.0]}, {"features": {"f": [1.0]}}, {"items": ["a"]}):
-        with pytest.raises(qr.InputError, match="has length 1, but log_q has 2"):
+        with pytest.raises(qr.errors.InputError, match="has length 1, but log_q has 2"):
             qr.Draws.from_arrays([0.0, 0.0], [0.0, 0.0], **wrong)
 
 
 def test_a_base_must_be_finite_where_p_is_positive_only():
     impossible = qr.Draws.from_arrays([-np.inf, 0.0], [0.0, 0.0], log_base=[np.nan, -1.0])
     assert len(impossible) == 2
-    with pytest.raises(qr.InputError, match=r"log_base is nan at draw 1, .* \(1 such draws\)"):
+    with pytest.raises(
+        qr.errors.InputError, match=r"log_base is nan at draw 1, .* \(1 such draws\)"
+    ):
         qr.Draws.from_arrays([-np.inf, 0.0], [0.0, 0.0], log_base=[-1.0, np.nan])
 
 
@@ -122,7 +124,7 @@ def test_draws_with_other_columns_are_not_joined(place):
     parts = [plain, plain, plain]
     for more in ({"features": {"f": [1.0]}}, {"items": ["a"]}):
         parts[place] = qr.Draws.from_arrays([0.0], [0.0], **more)
-        with pytest.raises(qr.InputError, match="must have the same columns"):
+        with pytest.raises(qr.errors.InputError, match="must have the same columns"):
             qr.Draws.concatenate(parts)
-        with pytest.raises(qr.InputError, match="must have the same columns"):
+        with pytest.raises(qr.errors.InputError, match="must have the same columns"):
             qr.Draws.concatenate([parts[place], plain])

@@ -31,17 +31,19 @@ class Unlisted:
 def test_a_cut_support_is_an_error_before_drawing_where_it_is_listed():
     """Base {a, b}, proposal {a}: the TVD is 0.5, and was certified as [0, 0.0018]."""
     for target in (BASE, qr.Product(BASE), BASE * qr.tilt(qr.Feature("x", len), 1.0)):
-        with pytest.raises(qr.InputError, match=r"'b', which have 0\.5 of its mass.*below 0\.5"):
+        with pytest.raises(
+            qr.errors.InputError, match=r"'b', which have 0\.5 of its mass.*below 0\.5"
+        ):
             qr.draw(target, ONLY_A, 2000, seed=0)
         for sampler in (qr.QRS(target, ONLY_A, 1.0), qr.IMH(target, ONLY_A)):
-            with pytest.raises(qr.InputError, match="TVD cannot fall below"):
+            with pytest.raises(qr.errors.InputError, match="TVD cannot fall below"):
                 sampler.sample(10, seed=0)
 
 
 def test_the_mass_that_is_cut_is_that_of_the_target():
     rare = qr.Feature("b", lambda x: x == "b")
     target = BASE * qr.tilt(rare, math.log(9))
-    with pytest.raises(qr.InputError, match=r"have 0\.9 of its mass"):
+    with pytest.raises(qr.errors.InputError, match=r"have 0\.9 of its mass"):
         qr.draw(target, ONLY_A, 10, seed=0)
 
 
@@ -100,7 +102,7 @@ def test_it_is_kept_with_a_store(tmp_path):
     draw_into(store, BASE, ONLY_A, 1024)
     assert qr.Draws.load(tmp_path).base_check == check
     for wrong in ({}, {"draws": 1, "log_ratio": [1.0], "log_weight": []}, {"draws": "x"}):
-        with pytest.raises(qr.StoreError, match="base_check cannot be read"):
+        with pytest.raises(qr.errors.StoreError, match="base_check cannot be read"):
             BaseCheck.from_dict(wrong)
 
 
@@ -122,11 +124,11 @@ NORMAL, SHORT = qr.from_scipy(stats.norm()), qr.from_scipy(stats.uniform(-1, 2))
 def test_a_continuous_support_that_is_cut_is_an_error():
     """TVD was certified as 0.01 +- 6e-5; it cannot be below 0.317."""
     for target in (NORMAL, qr.Product(NORMAL)):
-        with pytest.raises(qr.InputError, match=r"has 0\.3173 of its mass.*below 0\.3173"):
+        with pytest.raises(qr.errors.InputError, match=r"has 0\.3173 of its mass.*below 0\.3173"):
             qr.draw(target, SHORT, 100, seed=0)
-        with pytest.raises(qr.InputError, match="TVD cannot fall below"):
+        with pytest.raises(qr.errors.InputError, match="TVD cannot fall below"):
             qr.QRS(target, SHORT, beta=1.0).sample(10, seed=0)
-    with pytest.raises(qr.InputError, match=r"has 1e-07 of its mass"):  # too wide to list
+    with pytest.raises(qr.errors.InputError, match=r"has 1e-07 of its mass"):  # too wide to list
         qr.draw(
             qr.from_scipy(stats.randint(0, 10**7)), qr.from_scipy(stats.randint(1, 10**7)), 10, 0
         )
@@ -138,7 +140,7 @@ def test_what_factors_forbid_may_be_cut_from_a_density():
     )
     right = qr.from_scipy(stats.expon())
     assert len(qr.draw(NORMAL * positive, right, 100, seed=0)) == 100
-    with pytest.raises(qr.InputError, match=r"has 0\.4\d* of its mass"):  # 0.4057 exactly
+    with pytest.raises(qr.errors.InputError, match=r"has 0\.4\d* of its mass"):  # 0.4057 exactly
         qr.draw(NORMAL * above, right, 100, seed=0)
 
 
@@ -146,10 +148,10 @@ def test_a_gap_inside_is_found_too():
     holed = qr.from_scipy(stats.rv_histogram((np.array([1, 0, 1]), np.arange(4.0)))())
     flat = qr.from_scipy(stats.uniform(0, 3))
     assert len(qr.draw(holed, flat, 100, seed=0)) == 100
-    with pytest.raises(qr.InputError, match="probability 0 to a part of the target"):
+    with pytest.raises(qr.errors.InputError, match="probability 0 to a part of the target"):
         qr.draw(flat, holed, 100, seed=0)
     whole = [stats.rv_discrete(values=(k, [1 / len(k)] * len(k)))() for k in ([0.5, 1, 2], [1, 2])]
-    with pytest.raises(qr.InputError, match=r"such as 0\.5, which have 0\.3333 of its mass"):
+    with pytest.raises(qr.errors.InputError, match=r"such as 0\.5, which have 0\.3333 of its mass"):
         qr.draw(*map(qr.from_scipy, whole), 10, seed=0)
 
 
@@ -196,7 +198,7 @@ def test_random_supports_are_refused_exactly_when_they_are_cut(is_density):
         proposal, mass = q or qr.from_scipy(parts[0]), cut_mass(target, parts)
         if mass > 1e-15:
             refused += 1
-            with pytest.raises(qr.InputError, match="cannot fall below") as raised:
+            with pytest.raises(qr.errors.InputError, match="cannot fall below") as raised:
                 qr.draw(qr.from_scipy(target), proposal, 10, seed=0)
             said = float(str(raised.value).split("TVD cannot fall below ")[1].split(". ")[0])
             assert said == pytest.approx(mass, rel=1e-3)

@@ -71,9 +71,9 @@ def test_an_expensive_feature_is_asked_where_p_is_above_0():
 
 def test_what_cannot_be():
     draws = qr.draw(LETTERS, FLAT, 100, seed=0)
-    with pytest.raises(qr.InputError, match=r"has b.*already: use feature.renamed"):
+    with pytest.raises(qr.errors.InputError, match=r"has b.*already: use feature.renamed"):
         draws.with_features(HAS_B).with_features(HAS_B)
-    with pytest.raises(qr.InputError, match=r"qr\.Feature\(name, function\)"):
+    with pytest.raises(qr.errors.InputError, match=r"qr\.Feature\(name, function\)"):
         draws.with_features(len)
-    with pytest.raises(qr.InputError, match="have no items"):
+    with pytest.raises(qr.errors.InputError, match="have no items"):
         qr.Draws.from_arrays([0.0], [0.0]).with_features(LENGTH)

@@ -87,7 +87,9 @@ def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, ki
     store = create(tmp_path / "run")
     target = Faulty(str(tmp_path), bad, times=99, kill=kill)
     reason = "died" if kill else "ValueError: .* cannot be scored"
-    with pytest.raises(qr.QuasirError, match=f"shard {shard} failed 3 times.*{reason}") as caught:
+    with pytest.raises(
+        qr.errors.QuasirError, match=f"shard {shard} failed 3 times.*{reason}"
+    ) as caught:
         draw_into(store, target, PROPOSAL, N, engine=Local(processes=2, threads=1))
     assert caught.value.number == shard
     kept = hashes(store)
@@ -145,7 +147,7 @@ def test_threads_change_no_draw():
 
 def test_wrong_numbers_are_refused():
     for options in ({"processes": 0}, {"threads": 0}):
-        with pytest.raises(qr.InputError, match="above 0"):
+        with pytest.raises(qr.errors.InputError, match="above 0"):
             Local(**options)
-    with pytest.raises(qr.InputError, match="above 0"):
+    with pytest.raises(qr.errors.InputError, match="above 0"):
         qr.engines.Ray(workers=0)

@@ -77,7 +77,9 @@ def test_a_shard_that_fails_three_times_is_named(cluster, whole, tmp_path, rare_
     store = create(tmp_path / "run")
     target = Faulty(str(tmp_path), bad, times=99, kill=kill)
     reason = "died" if kill else "ValueError: .* cannot be scored"
-    with pytest.raises(qr.QuasirError, match=f"shard {shard} failed 3 times.*{reason}") as caught:
+    with pytest.raises(
+        qr.errors.QuasirError, match=f"shard {shard} failed 3 times.*{reason}"
+    ) as caught:
         draw_into(store, target, PROPOSAL, N, engine=Ray(cluster.address, workers=2))
     assert caught.value.number == shard
     kept = hashes(store)
@@ -96,7 +98,7 @@ class Unloadable:
 @pytest.mark.slow
 def test_a_worker_that_cannot_begin_is_told(cluster, tmp_path):
     store = create(tmp_path / "run")
-    with pytest.raises(qr.QuasirError, match="failed 3 times"):
+    with pytest.raises(qr.errors.QuasirError, match="failed 3 times"):
         draw_into(store, Unloadable(), PROPOSAL, N, engine=Ray(cluster.address, workers=1))
     assert hashes(store) == {}
 
@@ -206,7 +208,7 @@ def test_a_cluster_of_its_own(whole, tmp_path):
 @pytest.mark.slow
 def test_no_cluster_answers(tmp_path):
     store = create(tmp_path / "run")
-    with pytest.raises(qr.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
+    with pytest.raises(qr.errors.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
         draw_into(store, TARGET, PROPOSAL, 10, engine=Ray("127.0.0.1:1"))
 
 

@@ -34,7 +34,7 @@ def test_along_a_curve_it_compares_point_by_point():
     assert (0.2 < ALONG).tolist() == [True, False, False]
     assert (np.array([0.5, 0.0, 0.0]) > ALONG).tolist() == [True, False, False]
     assert (np.array([0.0, 0.1]) < TVD).tolist() == [True, False]
-    with pytest.raises(qr.InputError, match="cannot be compared"):
+    with pytest.raises(qr.errors.InputError, match="cannot be compared"):
         ALONG < np.zeros(2)  # noqa: B015
 
 
@@ -66,12 +66,12 @@ def test_it_formats_and_rounds_as_its_value():
     assert math.isnan(round(UNKNOWN))
     assert f"{UNKNOWN:.2f}" == "nan"
     assert TVD._repr_html_() == str(TVD)
-    with pytest.raises(qr.InputError, match="does not format"):
+    with pytest.raises(qr.errors.InputError, match="does not format"):
         f"{TVD:qqq}"
 
 
 def test_it_is_neither_true_nor_false():
-    with pytest.raises(qr.InputError, match="neither true nor false"):
+    with pytest.raises(qr.errors.InputError, match="neither true nor false"):
         bool(TVD)
 
 
@@ -89,7 +89,7 @@ def test_points_of_a_curve():
         lambda: round(ALONG, 2),
         lambda: ALONG.to_dict(),
     ):
-        with pytest.raises(qr.InputError):
+        with pytest.raises(qr.errors.InputError):
             ask()
 
 
@@ -106,7 +106,7 @@ def test_points_of_a_curve():
     ],
 )
 def test_it_is_made_of_numbers(parts):
-    with pytest.raises(qr.InputError, match="four numbers"):
+    with pytest.raises(qr.errors.InputError, match="four numbers"):
         qr.Estimate(*parts)
 
 
@@ -115,5 +115,5 @@ def test_it_is_made_of_numbers(parts):
 def test_each_of_the_four_parts_is_checked(place, wrong):
     parts = [0.5, 0.1, 0.3, 0.7]
     parts[place] = wrong
-    with pytest.raises(qr.InputError, match="four numbers"):
+    with pytest.raises(qr.errors.InputError, match="four numbers"):
         qr.Estimate(*parts)

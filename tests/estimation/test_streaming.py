@@ -209,9 +209,9 @@ def test_constraints_are_met_at_the_nearest_edge():
     assert abs(moved - np.log(2)) <= width / 2
     assert curve.at(log_beta=moved).log_beta == moved == round(moved / width) * width
     for constraint in ({"tvd": 1e-9}, {"acceptance_rate": 0.99}):
-        with pytest.raises(qr.UnreachableError) as ours:
+        with pytest.raises(qr.errors.UnreachableError) as ours:
             curve.at(**constraint)
-        with pytest.raises(qr.UnreachableError) as theirs:
+        with pytest.raises(qr.errors.UnreachableError) as theirs:
             whole.at(**constraint)
         assert ours.value.best.log_beta == pytest.approx(theirs.value.best.log_beta, abs=width)
 
@@ -265,9 +265,9 @@ def test_a_store_is_streamed(tmp_path):
     for loaded in (qr.tradeoff(store), qr.tradeoff(str(store.folder)), qr.tradeoff(store.folder)):
         np.testing.assert_array_equal(loaded.log_betas, qr.tradeoff(draws).log_betas)
         np.testing.assert_array_equal(loaded.tvd.value, qr.tradeoff(draws).tvd.value)
-    with pytest.raises(qr.InputError, match="on disk"):
+    with pytest.raises(qr.errors.InputError, match="on disk"):
         qr.tradeoff(draws, stream=True)
-    with pytest.raises(qr.InputError, match="run's folder"):
+    with pytest.raises(qr.errors.InputError, match="run's folder"):
         qr.tradeoff(3)
     assert isinstance(curve, Curve)
 
@@ -326,7 +326,9 @@ def test_a_damaged_shard_is_named(tmp_path):
         content = bytearray(store.path(2).read_bytes())
         content[len(content) // 2] ^= 1
         store.path(2).write_bytes(content)
-        with pytest.raises(qr.StoreError, match=r"shard-00002\.parquet.*save them again") as caught:
+        with pytest.raises(
+            qr.errors.StoreError, match=r"shard-00002\.parquet.*save them again"
+        ) as caught:
             qr.tradeoff(store, stream=True)
         assert caught.value.damaged == [2]
         content[len(content) // 2] ^= 1
@@ -359,6 +361,6 @@ def test_warnings_of_the_draws_are_kept(tmp_path):
 def test_summaries_of_other_columns_do_not_merge():
     one = Summary.of(np.zeros(3), np.zeros(3))
     two = Summary.of(np.zeros(3), np.zeros(3), features={"f": np.ones(3)})
-    with pytest.raises(qr.InputError, match="other columns"):
+    with pytest.raises(qr.errors.InputError, match="other columns"):
         Summary.merged([one, two])
     assert Evaluator(SummarisedDraws.of(one)).n == 3

@@ -154,5 +154,5 @@ def test_a_support_that_the_proposal_lacks_is_not_seen():
     assert cert.z.value == pytest.approx(0.8, abs=0.02)
     p_b = np.exp(qr.QRS(target, proposal, beta=5).log_prob(["a", "b", "c"]))
     assert np.abs(p_b - [0.5, 0.3, 0.2]).sum() / 2 == pytest.approx(0.2)
-    with pytest.raises(qr.InputError, match=r"1 of the 3 items .* which have 0\.2 of"):
+    with pytest.raises(qr.errors.InputError, match=r"1 of the 3 items .* which have 0\.2 of"):
         qr.draw(listed, proposal, 5000, seed=0)

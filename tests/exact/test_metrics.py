@@ -154,7 +154,7 @@ def test_distinct_is_what_a_set_counts(texts, n, unit):
     if grams:
         assert metrics.distinct(texts, n, unit) == len(set(grams)) / len(grams)
     else:
-        with pytest.raises(qr.InputError, match=f"none of the {len(texts)} texts"):
+        with pytest.raises(qr.errors.InputError, match=f"none of the {len(texts)} texts"):
             metrics.distinct(texts, n, unit)
 
 
@@ -240,7 +240,7 @@ def test_samples_are_taken_as_they_come():
     ],
 )
 def test_what_is_refused(call, message):
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(qr.errors.InputError, match=message):
         call()
 
 

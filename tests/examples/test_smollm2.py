@@ -32,7 +32,7 @@ def test_what_is_missing_is_said_before_the_download(examples, tmp_path, monkeyp
     made = examples["smollm2"]
     monkeypatch.setattr(made, "find_spec", lambda name: None if name == "gguf" else name)
     monkeypatch.setattr(made.subprocess, "run", lambda *given, **more: pytest.fail("downloaded"))
-    with pytest.raises(qr.QuasirError, match=r"needs gguf, .* pip install gguf$"):
+    with pytest.raises(qr.errors.QuasirError, match=r"needs gguf, .* pip install gguf$"):
         made.fetch(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -111,7 +111,7 @@ def test_scaling_by_e_to_the_800_changes_no_spread():
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(qr.InputError, match="cannot be parted"):
+    with pytest.raises(qr.errors.InputError, match="cannot be parted"):
         variance(poissons(9))
 
 

@@ -55,7 +55,7 @@ def test_length():
 
     assert qr.features.length("tokens")([Text()]).tolist() == [3]
     assert qr.features.length()([Text()]).tolist() == [2]
-    with pytest.raises(qr.FeatureError, match="token_ids"):
+    with pytest.raises(qr.errors.FeatureError, match="token_ids"):
         qr.features.length("tokens")(["a"])
 
 
@@ -72,13 +72,13 @@ def test_similarity_with_an_embedding_of_ones_own():
     assert calls == [1, 4]
     cosine = qr.features.similarity("ab", embed=embed)(["a"])
     assert cosine == pytest.approx([np.sqrt(0.5)])
-    with pytest.raises(qr.InputError, match="cosine"):
+    with pytest.raises(qr.errors.InputError, match="cosine"):
         qr.features.similarity("ab", above=2)
 
 
 def test_similarity_says_what_its_default_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
-    with pytest.raises(qr.FeatureError, match="sentence-transformers"):
+    with pytest.raises(qr.errors.FeatureError, match="sentence-transformers"):
         qr.features.similarity("ab")(["a"])
 
 
@@ -116,7 +116,7 @@ def test_similarity_asks_the_papers_model_by_default(monkeypatch):
     ],
 )
 def test_features_that_cannot_be_made(make):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         make()
 
 

@@ -37,7 +37,7 @@ def test_the_feature_and_the_item_are_named(pattern, text, monkeypatch):
     monkeypatch.setattr(patterns, "LIMIT", 0.1)
     feature = qr.features.search(pattern, name="endless")
     assert len(feature(["b", "xc"])) == 2
-    with pytest.raises(qr.FeatureError) as caught:
+    with pytest.raises(qr.errors.FeatureError) as caught:
         feature(["b", text, "b"])
     message = str(caught.value)
     assert "feature 'endless' searched for about 0.1 s" in message
@@ -69,7 +69,7 @@ def test_what_is_found_is_what_re_finds(pattern, texts, case):
     try:
         compiled = re.compile(pattern, 0 if case else re.IGNORECASE)
     except re.error:
-        with pytest.raises(qr.InputError, match="not a regular expression"):
+        with pytest.raises(qr.errors.InputError, match="not a regular expression"):
             qr.features.search(pattern)
         return
     texts = [*texts, "a{e}b", "{name}", "x{s<=1}"]
@@ -92,7 +92,7 @@ def test_words_are_found_by_re_alone(monkeypatch):
     "pattern", ["(", "a{99999999999999999999}", "(" * 5000, "*", 3, None, b"a"]
 )
 def test_patterns_that_are_none(pattern):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         qr.features.search(pattern)
 
 
@@ -104,5 +104,5 @@ def test_in_a_recipe(tmp_path, monkeypatch):
     monkeypatch.setattr(patterns, "LIMIT", 0.1)
     text = f"base: {{table: {{'{'1,' * 40}': 1}}}}\nfeatures: {{f: {{search: '(.*?,){{20}}P'}}}}\n"
     built = build(recipes.parse(text, "x.yaml"), tmp_path)
-    with pytest.raises(qr.FeatureError, match="feature 'f' searched"):
+    with pytest.raises(qr.errors.FeatureError, match="feature 'f' searched"):
         built.features["f"](built.base.sample(3, np.random.default_rng(0)).items)

@@ -24,7 +24,7 @@ def test_a_folder_and_a_hub_id(tmp_path):
     (tmp_path / "modules.json").write_text("[]")
     assert SentenceModel(str(tmp_path)).folder == tmp_path
     assert SentenceModel("someone/some-model").folder is None
-    with pytest.raises(qr.InputError, match="no sentence model that comes with the package"):
+    with pytest.raises(qr.errors.InputError, match="no sentence model that comes with the package"):
         _ = SentenceModel("quasir/biographies").folder
 
 

@@ -160,14 +160,14 @@ def test_given_factors_are_not_raised_where_few_draws_are_possible():
 
 def test_what_cannot_be_fitted_is_said():
     lm, feature, target = setting()
-    with pytest.raises(qr.InputError, match="no factors to fit"):
+    with pytest.raises(qr.errors.InputError, match="no factors to fit"):
         lm.guided(qr.guides.regex("a*")).fit(target, n=200, seed=0)
-    with pytest.raises(qr.InputError, match="this very base"):
+    with pytest.raises(qr.errors.InputError, match="this very base"):
         lm.guided(qr.guides.boost(feature)).fit(setting()[2], n=200, seed=0)
     never = lm * qr.Feature("never", lambda x: False)
-    with pytest.raises(qr.TuningError, match="none of the pilot's"):
+    with pytest.raises(qr.errors.TuningError, match="none of the pilot's"):
         lm.guided(qr.guides.boost(feature)).fit(never, n=100, seed=0, progress=False)
-    with pytest.raises(qr.InputError, match="no factor for"):
+    with pytest.raises(qr.errors.InputError, match="no factor for"):
         lm.guided(qr.guides.boost(feature)).sample(1, np.random.default_rng(0))
 
 
@@ -183,5 +183,5 @@ def test_fitted_factors_are_a_value(tmp_path):
     )
     other = model(("a", "b", "c"), limit=2)
     read = read.with_factors({"0 usual begin ab": 2.0})
-    with pytest.raises(qr.InputError, match="other tokens"):
+    with pytest.raises(qr.errors.InputError, match="other tokens"):
         other.guided(read)

@@ -138,9 +138,9 @@ def test_the_feature_reads_tokens_strings_and_stored_texts(tmp_path):
     other = model(("b", "a"))
     assert feature(other.encode(["ab", "a", "b"])).tolist() == [True, True, False]
     assert guide.feature(texts).tolist() == [True, False, False]
-    with pytest.raises(qr.FeatureError, match="no tokenizer"):
+    with pytest.raises(qr.errors.FeatureError, match="no tokenizer"):
         guide.feature(["ab"])
-    with pytest.raises(qr.FeatureError, match="where texts are cut"):
+    with pytest.raises(qr.errors.FeatureError, match="where texts are cut"):
         qr.guides.regex("a*", complete=False).feature(texts)
 
 

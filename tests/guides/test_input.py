@@ -45,7 +45,7 @@ from tests.guides.small import JSON, model
     ],
 )
 def test_a_guide_that_cannot_be(make, words):
-    with pytest.raises(qr.InputError, match=words):
+    with pytest.raises(qr.errors.InputError, match=words):
         make()
 
 
@@ -61,13 +61,13 @@ def test_a_guide_that_cannot_be(make, words):
     ],
 )
 def test_a_guide_that_this_model_cannot_follow(guide, words):
-    with pytest.raises(qr.InputError, match=words):
+    with pytest.raises(qr.errors.InputError, match=words):
         model().guided(guide())
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 2, float("nan"), "0.2", None])
 def test_a_share_that_cannot_be(share):
-    with pytest.raises(qr.InputError, match="share"):
+    with pytest.raises(qr.errors.InputError, match="share"):
         model().guided(qr.guides.boost({"a": 2.0}), share)
 
 
@@ -83,7 +83,7 @@ def test_a_slow_tokenizer_is_refused():
         is_fast = False
 
     lm.tokenizer = Slow(tokenizer_object=lm.tokenizer.backend_tokenizer, eos_token="</s>")
-    with pytest.raises(qr.InputError, match="slow one"):
+    with pytest.raises(qr.errors.InputError, match="slow one"):
         lm.guided(qr.guides.regex("a*"))
     assert lm.guided(qr.guides.boost({"a": 2.0})).log_prob(lm.encode(["a"])).shape == (1,)
 
@@ -103,7 +103,7 @@ def test_a_matcher_that_stops_is_an_error():
         def get_error(self):
             return "too many items\nin a row"
 
-    with pytest.raises(qr.InputError, match="too many items in a row"):
+    with pytest.raises(qr.errors.InputError, match="too many items in a row"):
         q.machine.refuse_error(Stopped())
 
 
@@ -114,14 +114,14 @@ def test_parser_limits_are_reported():
     rules = "\n".join(f"r{i}: s s" for i in range(400))
     guide = f'start: s\ns: {deep} | "a" | "b"\n{rules}'
     q = lm.guided(qr.guides.grammar(guide))
-    with pytest.raises(qr.InputError, match="stopped with an error"):
+    with pytest.raises(qr.errors.InputError, match="stopped with an error"):
         q.log_prob(qr.text.Texts.of([[2, 3] * 6], lm.tokenizer))
 
 
 def test_files_that_are_no_guides(tmp_path):
     for content in ("", "[]", '{"guide": "lamp"}', '{"guide": "boost"}', json.dumps({"a": 1})):
         (tmp_path / "guide.json").write_text(content)
-        with pytest.raises(qr.StoreError, match="guide"):
+        with pytest.raises(qr.errors.StoreError, match="guide"):
             qr.guides.load(tmp_path / "guide.json")
-    with pytest.raises(qr.StoreError, match="cannot be read"):
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         qr.guides.load(tmp_path / "none.json")

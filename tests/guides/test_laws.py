@@ -269,7 +269,7 @@ def test_a_mask_off_by_one_token_fails(monkeypatch, wrong):
     hand = law_by_hand(lm, allowed_by(lm, strings_of(r"a(b|ab)*")))
     inner = matcher.MatcherRows._filled
     monkeypatch.setattr(matcher.MatcherRows, "_filled", lambda self: wrong(inner(self)))
-    with pytest.raises((AssertionError, qr.InputError)):
+    with pytest.raises((AssertionError, qr.errors.InputError)):
         check(lm.guided(qr.guides.regex(r"a(b|ab)*")), hand)
 
 

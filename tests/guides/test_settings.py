@@ -64,7 +64,9 @@ def test_a_trie_is_refused_in_another_setting(fact, tmp_path, monkeypatch):
     guide.save(tmp_path / "trie.json")
     other = ELSEWHERE[fact](lm)
     for known in (guide, qr.guides.load(tmp_path / "trie.json")):
-        with pytest.raises(qr.InputError, match=f"another setting: {fact} was .*, and is .* here"):
+        with pytest.raises(
+            qr.errors.InputError, match=f"another setting: {fact} was .*, and is .* here"
+        ):
             other.guided(known, 0.1)
     monkeypatch.setattr(Guided, "_refuse_other_settings", lambda self: None)
     other.guided(guide)  # the control: nothing else refuses it
@@ -74,13 +76,15 @@ def test_a_trie_is_refused_with_another_language():
     lm, guide = there()
     trie, wide = trie_of(guide), qr.guides.regex("[ab]*")
     for wrong in (trie, wide * trie, guide * wide, qr.guides.boost({"ab": 2.0}) * trie):
-        with pytest.raises(qr.InputError, match=r"another setting: languages was '\[\[\"regex\""):
+        with pytest.raises(
+            qr.errors.InputError, match=r"another setting: languages was '\[\[\"regex\""
+        ):
             lm.guided(wrong)
     assert trie.cuts
-    with pytest.raises(qr.InputError, match="two tries"):
+    with pytest.raises(qr.errors.InputError, match="two tries"):
         guide * trie
     bare = Trie(trie.parent, trie.token, trie.probability, trie.mass, trie.cut)
-    with pytest.raises(qr.InputError, match="not recorded"):
+    with pytest.raises(qr.errors.InputError, match="not recorded"):
         lm.guided(qr.guides.regex(PATTERN) * bare)
 
 
@@ -89,7 +93,7 @@ def test_a_false_guarantee_is_not_given(monkeypatch):
     lm, guide = model(PIECES, limit=2, seed=1), qr.guides.regex("[ab]{2,9}b")
     known, longer = learnt(lm, guide), lm.varied(max_tokens=4)
     target = longer * guide.feature
-    with pytest.raises(qr.InputError, match="max_tokens was 2, and is 4 here"):
+    with pytest.raises(qr.errors.InputError, match="max_tokens was 2, and is 4 here"):
         longer.guided(known)
     monkeypatch.setattr(Guided, "_refuse_other_settings", lambda self: None)
     q = longer.guided(known)
@@ -140,13 +144,13 @@ def claimed_and_true(cases):
         here, wanted = parts_of(now)
         try:
             known = learnt(lm, guide, n=rng.choice([5, 60]), seed=number)
-        except qr.InputError:
+        except qr.errors.InputError:
             continue  # top-k leaves nothing of the language, or no text of it is short enough
         target = here * wanted.feature
         try:
             # Its own masks, or those of the target's language.
             q = here.guided(known if rng.random() < 0.5 else wanted * trie_of(known))
-        except qr.InputError:
+        except qr.errors.InputError:
             yield case != now, None, None
             continue
         yield case != now, q.log_most_base_ratio(here, target), largest(target, q)
@@ -208,7 +212,7 @@ def test_a_fit_goes_with_its_tokenizer_and_its_ceiling_goes_anywhere(tmp_path):
         assert ceiling == pytest.approx(-math.log(q.share), abs=1e-12)
         assert largest(other * feature, there) <= ceiling
     strange = model((*"ab", "ab", " a", " ", "c"), merges=merged)
-    with pytest.raises(qr.InputError, match="another setting: tokenizer was"):
+    with pytest.raises(qr.errors.InputError, match="another setting: tokenizer was"):
         strange.guided(guide, q.share)
     twice = guide * q.guide
     assert twice.setting == guide.setting
@@ -241,5 +245,5 @@ def test_a_difference_is_named():
     assert a.difference(Setting.of({"top_k": None})) == "top_k is None here, and was not recorded"
     assert a.common(Setting.of({"max_tokens": 2, "prompt": "y"})).to_dict() == {"max_tokens": 2}
     assert {name for name, _ in find_setting(model()).facts} == set(FACTS)
-    with pytest.raises(qr.StoreError, match="a fact of a setting"):
+    with pytest.raises(qr.errors.StoreError, match="a fact of a setting"):
         qr.guides.from_dict(trie_of(there()[1]).to_dict() | {"setting": {"prompt": [1]}})

@@ -186,9 +186,9 @@ def fraction_shared(a, b):
 
 def test_nothing_to_learn_is_said():
     lm, guide, target = setting()
-    with pytest.raises(qr.InputError, match="has no language"):
+    with pytest.raises(qr.errors.InputError, match="has no language"):
         lm.guided(qr.guides.boost({"ab": 2.0})).learn(lm.encode(["ab"]))
     draws = qr.draw(target, lm.guided(guide), 20, seed=0)
     bare = qr.Draws.from_arrays(log_p=draws.log_p, log_q=draws.log_q)
-    with pytest.raises(qr.InputError, match="no items"):
+    with pytest.raises(qr.errors.InputError, match="no items"):
         lm.guided(guide).learn(bare)

@@ -55,19 +55,19 @@ def test_chains_of_one_and_two_dimensions():
         {},
         np.zeros(5),
     ):
-        with pytest.raises(qr.InputError, match="chains"):
+        with pytest.raises(qr.errors.InputError, match="chains"):
             to_groups(wrong)
 
 
 def test_without_arviz_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz_base", None)  # as if not installed
-    with pytest.raises(qr.InputError, match="pip install arviz-base"):
+    with pytest.raises(qr.errors.InputError, match="pip install arviz-base"):
         to_arviz({"x": np.arange(5.0)})
 
 
 @pytest.mark.parametrize("name", ["and/or", "chain", "draw"])
 def test_names_that_a_tree_cannot_have(name):
-    with pytest.raises(qr.InputError, match=f"'{name}' cannot name"):
+    with pytest.raises(qr.errors.InputError, match=f"'{name}' cannot name"):
         to_arviz({name: np.arange(5.0)})
 
 

@@ -104,9 +104,9 @@ def test_an_alternating_chain_is_capped():
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0])
 def test_a_chain_that_never_moves_is_unknown(value):
     for chain in (np.full(100, value), np.full((3, 50), value)):
-        with pytest.warns(qr.QuasirWarning, match=f"values of the chain are {value:g}"):
+        with pytest.warns(qr.errors.QuasirWarning, match=f"values of the chain are {value:g}"):
             assert np.isnan(autocorrelation_time(chain))
-        with pytest.warns(qr.QuasirWarning, match="unknown"):
+        with pytest.warns(qr.errors.QuasirWarning, match="unknown"):
             assert np.isnan(ess(chain))
 
 
@@ -127,5 +127,5 @@ def test_chains_stuck_in_different_places_are_worth_less_than_one_draw_each():
 )
 def test_chains_that_are_refused(chain, message):
     for call in (autocorrelation_time, ess):
-        with pytest.raises(qr.InputError, match=message):
+        with pytest.raises(qr.errors.InputError, match=message):
             call(chain)

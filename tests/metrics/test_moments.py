@@ -70,7 +70,7 @@ def test_the_real_interval_covers():
     ],
 )
 def test_what_is_refused(call):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         call()
 
 

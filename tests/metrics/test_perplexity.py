@@ -64,14 +64,14 @@ def test_of_the_models_own_draws_it_is_the_entropy_per_token():
 def test_what_the_base_cannot_give_is_infinite():
     lm = make(limit=2)
     texts = qr.text.Texts.of([[1], [1, 2, 3]], lm.tokenizer)
-    with pytest.warns(qr.QuasirWarning, match="1 of 2 texts have probability 0") as caught:
+    with pytest.warns(qr.errors.QuasirWarning, match="1 of 2 texts have probability 0") as caught:
         assert perplexity(texts, lm) == math.inf
     assert "a b c" in str(caught[0].message)
 
 
 def test_a_base_without_a_tokenizer_needs_counts():
     base = qr.Table({"a": 0.5, "b b": 0.25, "c": 0.25})
-    with pytest.raises(qr.InputError, match="Table has no tokenizer"):
+    with pytest.raises(qr.errors.InputError, match="Table has no tokenizer"):
         perplexity(["a", "b b"], base)
     words = qr.features.length()(["a", "b b"])
     assert perplexity(["a", "b b"], base, tokens=words) == pytest.approx(2)
@@ -89,5 +89,5 @@ def test_a_base_without_a_tokenizer_needs_counts():
     ],
 )
 def test_what_is_refused(texts, base, tokens, message):
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(qr.errors.InputError, match=message):
         perplexity(texts, base, tokens=tokens)

@@ -47,7 +47,7 @@ def test_table_never_draws_what_has_no_weight():
     ],
 )
 def test_table_refuses(weights, message):
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(qr.errors.InputError, match=message):
         qr.Table(weights)
 
 
@@ -98,5 +98,5 @@ def test_continuous_and_multivariate_distributions_work():
 
 def test_from_scipy_refuses_what_is_not_frozen():
     for wrong in (3, "poisson", np.random.default_rng(0)):
-        with pytest.raises(qr.InputError, match="frozen scipy distribution"):
+        with pytest.raises(qr.errors.InputError, match="frozen scipy distribution"):
             qr.from_scipy(wrong)

@@ -248,7 +248,7 @@ WRONG = {
 def test_an_answer_of_the_wrong_length_is_refused(case):
     proposal = case.make()
     for change in WRONG.values():
-        with pytest.raises(qr.ScoreError, match="Cut"):
+        with pytest.raises(qr.errors.ScoreError, match="Cut"):
             propose(Cut(proposal, change), 20, rng())
     # What is not changed is taken.
     taken, given = propose(Cut(proposal, lambda *pair: pair), 20, rng()), proposal.sample(20, rng())

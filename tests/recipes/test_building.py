@@ -146,5 +146,5 @@ lambda: {b: 1.5}
 
 
 def test_a_proposal_without_a_model(folder):
-    with pytest.raises(qr.RecipeError, match="names no model"):
+    with pytest.raises(qr.errors.RecipeError, match="names no model"):
         built("base: {poisson: 3}\nproposal: {prompt: x}\n", folder)

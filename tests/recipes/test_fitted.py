@@ -30,7 +30,7 @@ def test_a_constraint_is_met_together_with_a_tilt(tmp_path):
     resolved, target = resolve(recipe, built)
     # The standard error of the fit: of 20,000 draws of the base, tilted.
     fit = qr.constrain(
-        qr.Product(built.base, [qr.Tilt(built.features["long"], 3.0)]),
+        qr.Product(built.base, [qr.targets.Tilt(built.features["long"], 3.0)]),
         {built.features["isa"]: 0.5},
         n=20_000,
         seed=0,
@@ -73,7 +73,7 @@ def test_without_the_tilt_in_the_fit_the_constraint_is_missed(tmp_path):
     ],
 )
 def test_mistakes(change, line, says):
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(BOTH.replace(*change), "mine.yaml")
     assert f"mine.yaml, line {line}" in str(caught.value)
     assert says in str(caught.value)

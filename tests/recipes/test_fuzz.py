@@ -111,7 +111,7 @@ def reads(make):
     """Read a recipe; if it is one, everything that needs no model works."""
     try:
         recipe = make()
-    except qr.RecipeError as error:
+    except qr.errors.RecipeError as error:
         message = str(error)
         assert len(message) < 20_000
         assert message.replace("\n", "").isprintable()
@@ -120,7 +120,7 @@ def reads(make):
     assert again == recipe
     assert recipe.unfitted == again.unfitted
     assert all(isinstance(sentence, str) for sentence in asked(recipe))
-    with contextlib.suppress(qr.QuasirError):
+    with contextlib.suppress(qr.errors.QuasirError):
         features_of(recipe, recipes.parsing.FOLDER, allow_code=None)
 
 
@@ -185,7 +185,7 @@ def test_the_fuzzer_sees_both():
         nonlocal read, refused
         try:
             recipes.parse(text, "x.yaml")
-        except qr.RecipeError:
+        except qr.errors.RecipeError:
             refused += 1
         else:
             read += 1

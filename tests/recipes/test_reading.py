@@ -59,20 +59,20 @@ def test_a_good_one():
     ],
 )
 def test_a_mistake_is_told_with_its_line(text, line, says):
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(text, "mine.yaml")
     assert f"mine.yaml, line {line}" in str(caught.value)
     assert says in str(caught.value)
 
 
 def test_all_mistakes_are_told_at_once():
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(GOOD + "draw: 1\nsample: 2\n", "mine.yaml")
     assert len(str(caught.value).splitlines()) == 2
 
 
 def test_a_name_that_is_nearly_built_in():
-    with pytest.raises(qr.RecipeError, match="did you mean scientists"):
+    with pytest.raises(qr.errors.RecipeError, match="did you mean scientists"):
         recipes.find("scientist")
 
 

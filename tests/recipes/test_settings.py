@@ -20,7 +20,7 @@ VALUES["chat"] = "[{role: user, content: x}]"
 
 
 def refused(text, says, line):
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(text, "mine.yaml")
     assert f"mine.yaml, line {line}: " in str(caught.value)
     assert says in str(caught.value)
@@ -137,12 +137,12 @@ def test_a_run_keeps_code_in_folders(tmp_path):
 def test_code_that_ends_the_program(tmp_path):
     (tmp_path / "mine.py").write_text("raise SystemExit(3)\n")
     recipe = recipes.parse(TABLE + "features: {a: {python: mine.py:f}}\n", "x.yaml")
-    with pytest.raises(qr.RecipeError, match="SystemExit"):
+    with pytest.raises(qr.errors.RecipeError, match="SystemExit"):
         build(recipe, tmp_path, allow_code=True)
 
 
 def test_the_revision_of_a_folder(tmp_path):
     (tmp_path / "model").mkdir()
     recipe = recipes.parse("base: {model: model, revision: main}\n", "x.yaml")
-    with pytest.raises(qr.RecipeError, match="has no revisions"):
+    with pytest.raises(qr.errors.RecipeError, match="has no revisions"):
         build(recipe, tmp_path)

@@ -25,7 +25,7 @@ def _loader(request, monkeypatch):
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts(name):
     text, line, says = TEXTS[name]
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(text, "mine.yaml")
     message = str(caught.value)
     assert message.startswith(f"mine.yaml, line {line}: "), message
@@ -42,7 +42,7 @@ def test_bytes(name, tmp_path):
     if says is None:
         assert recipes.read(path) == recipes.parse(GOOD, "x.yaml")
         return
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.read(path)
     assert says in str(caught.value)
     assert "mine.yaml, line " in str(caught.value)
@@ -68,7 +68,7 @@ def test_large_recipes_that_are_right():
 
 def test_many_mistakes_are_cut():
     table = ", ".join(f"item{i}: -1" for i in range(5_000))
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.parse(f"base: {{table: {{{table}}}}}", "x.yaml")
     lines = str(caught.value).splitlines()
     assert len(lines) == 21
@@ -79,7 +79,7 @@ def test_many_mistakes_are_cut():
 def test_paths_that_are_no_files(path):
     from pathlib import Path
 
-    with pytest.raises(qr.RecipeError):
+    with pytest.raises(qr.errors.RecipeError):
         recipes.read(Path(path))
 
 
@@ -88,7 +88,7 @@ def test_paths_that_are_no_files(path):
 )
 def test_names_of_no_recipe(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(qr.RecipeError) as caught:
+    with pytest.raises(qr.errors.RecipeError) as caught:
         recipes.find(name)
     assert len(str(caught.value)) < 500
     assert str(caught.value).isprintable()
@@ -96,7 +96,7 @@ def test_names_of_no_recipe(name, tmp_path, monkeypatch):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(qr.RecipeError, match="is no file"):
+    with pytest.raises(qr.errors.RecipeError, match="is no file"):
         recipes.read(tmp_path / "pipe.yaml")
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(qr.RecipeError, match=r"mine.yaml cannot be read: Permission denied"):
+    with pytest.raises(qr.errors.RecipeError, match=r"mine.yaml cannot be read: Permission denied"):
         recipes.read(tmp_path / "mine.yaml")
 
 
@@ -150,5 +150,5 @@ def deep():
     ids=lambda value: type(value).__name__,
 )
 def test_dictionaries_that_are_no_recipes(value):
-    with pytest.raises(qr.RecipeError):
+    with pytest.raises(qr.errors.RecipeError):
         recipes.from_dict(value)

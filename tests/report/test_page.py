@@ -429,7 +429,7 @@ def test_many_long_texts_do_not_make_a_large_page():
 
 
 def test_draws_of_another_run_are_refused():
-    with pytest.raises(qr.InputError, match=r"4,000 draws, but 100 were given"):
+    with pytest.raises(qr.errors.InputError, match=r"4,000 draws, but 100 were given"):
         page_of(biographies(100), curve=CURVE)
 
 

@@ -66,7 +66,7 @@ def test_what_is_untouched_is_opened(folder):
 )
 def test_an_edited_manifest_is_refused(folder, changes):
     edit(folder, **changes)
-    with pytest.raises(qr.StoreError, match="something in it was changed by hand"):
+    with pytest.raises(qr.errors.StoreError, match="something in it was changed by hand"):
         Store.open(folder)
 
 
@@ -74,15 +74,15 @@ def test_edited_counts_are_refused(folder):
     shards = manifest(folder)["shards"]
     shards["shard-00001.parquet"]["draws"] = 5
     edit(folder, shards=shards)
-    with pytest.raises(qr.StoreError, match="changed by hand"):
+    with pytest.raises(qr.errors.StoreError, match="changed by hand"):
         Store.open(folder)
 
 
 def test_another_seed_is_refused_even_if_the_manifest_is_sealed_again(folder):
     edit(folder, reseal=True, seed=1)
-    with pytest.raises(qr.StoreError, match=r"its seed is 0 and should be 1"):
+    with pytest.raises(qr.errors.StoreError, match=r"its seed is 0 and should be 1"):
         qr.Draws.load(folder)
-    with pytest.raises(qr.StoreError, match=r"recipe\.yaml has seed 0, but .* seed 1"):
+    with pytest.raises(qr.errors.StoreError, match=r"recipe\.yaml has seed 0, but .* seed 1"):
         _ = qr.open_run(folder).recipe
 
 
@@ -97,7 +97,9 @@ def test_a_shard_copied_over_another_with_its_entry_is_refused(folder):
         lambda: qr.tradeoff(folder, stream=True),
         lambda: qr.Draws.of_shard(Store.open(folder), 1),
     ):
-        with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet .* its number is 0 and"):
+        with pytest.raises(
+            qr.errors.StoreError, match=r"shard-00001\.parquet .* its number is 0 and"
+        ):
             look()
 
 
@@ -108,7 +110,7 @@ def test_a_shard_of_another_run_is_refused(folder, tmp_path):
     shards = manifest(folder)["shards"]
     shards[name] = manifest(other.folder)["shards"][name]
     edit(folder, reseal=True, shards=shards)
-    with pytest.raises(qr.StoreError, match="its recipe is"):
+    with pytest.raises(qr.errors.StoreError, match="its recipe is"):
         qr.Draws.load(folder)
 
 
@@ -121,16 +123,16 @@ def test_a_recipe_that_was_edited_in_the_run_is_refused(folder, was, now):
     path = folder / "recipe.yaml"
     assert was in path.read_text()
     path.write_text(path.read_text().replace(was, now, 1))
-    with pytest.raises(qr.StoreError, match="is not the recipe that the draws beside it"):
+    with pytest.raises(qr.errors.StoreError, match="is not the recipe that the draws beside it"):
         _ = qr.open_run(folder).certificate
-    with pytest.raises(qr.StoreError, match="is not the recipe that the draws beside it"):
+    with pytest.raises(qr.errors.StoreError, match="is not the recipe that the draws beside it"):
         qr.run(folder, progress=False)
 
 
 def test_another_seed_in_the_runs_recipe_is_refused(folder):
     path = folder / "recipe.yaml"
     path.write_text(path.read_text().replace("seed: 0", "seed: 7"))
-    with pytest.raises(qr.StoreError, match=r"has seed 7, but the draws .* seed 0"):
+    with pytest.raises(qr.errors.StoreError, match=r"has seed 7, but the draws .* seed 0"):
         qr.run(folder, progress=False)
 
 
@@ -142,7 +144,7 @@ def test_what_no_draw_depends_on_may_be_edited(folder):
 
 @pytest.mark.parametrize("given", [{}, {"long": 2.0}, {"long": 1.0, "isa": 0.1}])
 def test_the_users_recipe_with_another_lambda_is_refused(folder, given):
-    with pytest.raises((qr.StoreError, qr.RecipeError), match="lambda"):
+    with pytest.raises((qr.errors.StoreError, qr.errors.RecipeError), match="lambda"):
         qr.run(RECIPE | {"lambda": given}, out=folder, progress=False)
 
 
@@ -176,7 +178,7 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path, monkeypatch):
     kept = len(Store.open(out / FIT))
     assert 0 < kept < 4000
     assert not (out / "manifest.json").exists()
-    with pytest.raises(qr.StoreError, match="holds draws of another recipe"):
+    with pytest.raises(qr.errors.StoreError, match="holds draws of another recipe"):
         qr.run(RECIPE | {"lambda": {"long": 2.0}}, out=out, progress=False)
     resumed = qr.run(RECIPE | {"draws": 1024}, out=out, progress=False)
     assert resumed.recipe.fitted == whole.recipe.fitted

@@ -36,11 +36,11 @@ def test_what_was_fitted_may_be_left_out(fitted):
     ],
 )
 def test_another_lambda_is_refused_by_name(change, says):
-    with pytest.raises(qr.StoreError, match=says):
+    with pytest.raises(qr.errors.StoreError, match=says):
         refuse(RECIPE.replace(*change))
 
 
 def test_a_lambda_that_was_not_there_is_refused():
     before = recipes.parse(RECIPE.replace("lambda: {long: 3}\n", ""), "before.yaml")
-    with pytest.raises(qr.StoreError, match="lambda was absent, now"):
+    with pytest.raises(qr.errors.StoreError, match="lambda was absent, now"):
         refuse_changes(before, recipes.parse(RECIPE, "now.yaml"), Path("run"))

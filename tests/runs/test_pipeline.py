@@ -108,18 +108,18 @@ def test_a_reporter_of_ones_own(tmp_path):
 
     qr.run(LETTERS, out=tmp_path / "run", progress=Told())
     assert "estimating the trade-off and writing the report" in said
-    with pytest.raises(qr.InputError, match="progress is a str"):
+    with pytest.raises(qr.errors.InputError, match="progress is a str"):
         qr.run(LETTERS, out=tmp_path / "run", progress="yes")
 
 
 def test_what_is_no_run(tmp_path):
-    with pytest.raises(qr.InputError, match="is no run"):
+    with pytest.raises(qr.errors.InputError, match="is no run"):
         qr.open_run(tmp_path)
-    with pytest.raises(qr.RecipeError, match="no recipe 'nosuch'"):
+    with pytest.raises(qr.errors.RecipeError, match="no recipe 'nosuch'"):
         qr.run("nosuch", progress=False)
-    with pytest.raises(qr.RecipeError, match="draw is not known here"):
+    with pytest.raises(qr.errors.RecipeError, match="draw is not known here"):
         qr.run(LETTERS | {"draw": 3}, out=tmp_path / "x", progress=False)
-    with pytest.raises(qr.RecipeError, match="only texts, numbers, lists and mappings"):
+    with pytest.raises(qr.errors.RecipeError, match="only texts, numbers, lists and mappings"):
         qr.run(LETTERS | {"about": object()}, out=tmp_path / "x", progress=False)
 
 
@@ -127,5 +127,5 @@ def test_saved_draws_have_a_curve_but_no_certificate_to_choose(tmp_path):
     qr.Draws.from_arrays([0.0] * 200, [-1.0] * 200).save(tmp_path / "run")
     opened = qr.open_run(tmp_path / "run")
     assert len(opened.draws) == opened.curve.n == 200
-    with pytest.raises(qr.InputError, match=r"has no recipe\.yaml"):
+    with pytest.raises(qr.errors.InputError, match=r"has no recipe\.yaml"):
         _ = opened.certificate

@@ -100,25 +100,25 @@ def test_what_the_pilot_cannot_know_is_said(tmp_path, pilot):
     warnings = " ".join(plan_run(Store.open(tmp_path / "heavy"), {"beta": 20.0}, se=1e-3).warnings)
     assert "above 0.5" in warnings
     assert "Draw about 10,000" in warnings
-    with pytest.raises(qr.UnreachableError, match="draws would show it"):
+    with pytest.raises(qr.errors.UnreachableError, match="draws would show it"):
         plan_run(pilot, {"tvd": 1e-7}, se=1e-8)
-    with pytest.raises(qr.InputError, match="cannot tell"):
+    with pytest.raises(qr.errors.InputError, match="cannot tell"):
         plan_run(pilot, {"beta": 1000.0}, se=1e-3)
-    with pytest.raises(qr.InputError, match="above 0"):
+    with pytest.raises(qr.errors.InputError, match="above 0"):
         plan_run(pilot, {"tvd": 0.02}, se=0.0)
-    with pytest.raises(qr.InputError, match="no estimate 'x'"):
+    with pytest.raises(qr.errors.InputError, match="no estimate 'x'"):
         plan_run(pilot, {"tvd": 0.02}, se=0.1, of="x")
 
 
 @pytest.mark.parametrize("se", [0.0, -1.0, np.nan, np.inf, 1e-300])
 def test_an_error_that_cannot_be_planned_for(pilot, se):
-    with pytest.raises(qr.InputError, match="se is"):
+    with pytest.raises(qr.errors.InputError, match="se is"):
         plan_run(pilot, {"tvd": 0.02}, se=se)
 
 
 @pytest.mark.parametrize("hours", [0.0, -1.0, np.nan, np.inf])
 def test_hours_that_are_none(pilot, hours):
-    with pytest.raises(qr.InputError, match="hours is"):
+    with pytest.raises(qr.errors.InputError, match="hours is"):
         plan_run(pilot, {"tvd": 0.02}, se=1e-3).machines_for(hours)
 
 
@@ -126,7 +126,7 @@ def test_a_damaged_pilot(tmp_path):
     store = Store.create(tmp_path / "run", seed=5, blocks_a_shard=2)
     draw_into(store, TARGET, PROPOSAL, 5000)
     store.path(1).write_bytes(b"PAR1")
-    with pytest.raises(qr.StoreError, match=r"truncated or edited: shard-00001\.parquet"):
+    with pytest.raises(qr.errors.StoreError, match=r"truncated or edited: shard-00001\.parquet"):
         plan_run(store, {"tvd": 0.02}, se=1e-3)
 
 

@@ -85,7 +85,7 @@ def test_too_few_are_drawn_on_for(tmp_path):
     assert sampled.certificate.n == len(store) > 3000
     whole = qr.Draws.load(store).accepted(log_beta=sampled.certificate.log_beta)[:4000]
     np.testing.assert_array_equal(sampled.index, whole)
-    with pytest.raises(qr.BudgetExceeded, match="draws gave") as caught:
+    with pytest.raises(qr.errors.BudgetExceeded, match="draws gave") as caught:
         sample_stored(store, certificate, 10**6, more, max_proposals=len(store))
     every = qr.Draws.load(store).accepted(log_beta=certificate.log_beta)
     assert len(caught.value.samples) == len(every)

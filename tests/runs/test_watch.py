@@ -69,11 +69,11 @@ def test_a_precision_is_read():
         "ess=0",
         "",
     ):
-        with pytest.raises(qr.InputError, match="nothing to stop at"):
+        with pytest.raises(qr.errors.InputError, match="nothing to stop at"):
             until(wrong)
     curve = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0))
     cert = curve.at(beta=1)
-    with pytest.raises(qr.InputError, match="no estimate 'size'"):
+    with pytest.raises(qr.errors.InputError, match="no estimate 'size'"):
         until("size_se=1").reached(cert, curve)
     assert not until("ess=1e9").reached(cert, curve)
     assert until("ess=10").reached(cert, curve)

@@ -206,7 +206,7 @@ def test_a_known_bound_bounds_the_distance():
     assert chain.distance.startswith("TVD <= 0.0115")
     chain = IMH(target, proposal, burn_in=10, thin=3, bound=5).sample(10, seed=0)
     assert chain.tvd_at_most == pytest.approx(0.8**14)
-    with pytest.raises(qr.InputError, match="at least 1"):
+    with pytest.raises(qr.errors.InputError, match="at least 1"):
         IMH(target, proposal, bound=0.5)
 
 
@@ -223,29 +223,31 @@ def test_a_stuck_chain_is_warned():
 
 def test_a_budget_keeps_what_was_found():
     sampler = IMH(TARGET, PROPOSAL, burn_in=100, thin=10)
-    with pytest.raises(qr.BudgetExceeded, match="5,000 proposals gave 489 of 1,000") as error:
+    with pytest.raises(
+        qr.errors.BudgetExceeded, match="5,000 proposals gave 489 of 1,000"
+    ) as error:
         sampler.sample(1000, seed=0, max_proposals=5000)
     np.testing.assert_array_equal(
         error.value.samples.items, sampler.sample(489, seed=0, max_proposals=5000).items
     )
     draws = qr.draw(TARGET, PROPOSAL, 5000, seed=0)
-    with pytest.raises(qr.BudgetExceeded, match="5,000 draws gave 489 of 1,000"):
+    with pytest.raises(qr.errors.BudgetExceeded, match="5,000 draws gave 489 of 1,000"):
         sampler.replay(draws, 1000)
     assert len(sampler.replay(draws)) == 489
-    with pytest.raises(qr.BudgetExceeded, match="Nothing was found"):
+    with pytest.raises(qr.errors.BudgetExceeded, match="Nothing was found"):
         IMH(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
-    with pytest.raises(qr.BudgetExceeded):
+    with pytest.raises(qr.errors.BudgetExceeded):
         EmpiricalSupremum(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
-    with pytest.raises(qr.BudgetExceeded, match="none of them with"):
+    with pytest.raises(qr.errors.BudgetExceeded, match="none of them with"):
         SIR(qr.Table({"a": 1.0}), RARE, pool=100).sample(1, seed=0)
-    with pytest.raises(qr.BudgetExceeded):
+    with pytest.raises(qr.errors.BudgetExceeded):
         RejectionControl(TARGET, PROPOSAL, beta=2).replay(draws, 4000)
 
 
 def test_a_chain_that_cannot_start_is_told_of():
     with (
-        pytest.warns(qr.QuasirWarning, match="no end in sight"),
-        pytest.raises(qr.BudgetExceeded),
+        pytest.warns(qr.errors.QuasirWarning, match="no end in sight"),
+        pytest.raises(qr.errors.BudgetExceeded),
     ):
         IMH(qr.Table({"a": 1.0}), RARE).sample(10, seed=0, max_proposals=200_000)
 
@@ -301,7 +303,7 @@ def test_sir_warnings_a_pool_that_is_too_small():
     samples = SIR(TARGET, PROPOSAL, pool=100).sample(1000, seed=0)
     assert "fewer than the 1,000 samples" in samples.warnings[0]
     assert SIR(TARGET, PROPOSAL, pool=4000).sample(100, seed=0).warnings == ()
-    with pytest.raises(qr.InputError, match="the pool is 100"):
+    with pytest.raises(qr.errors.InputError, match="the pool is 100"):
         SIR(TARGET, PROPOSAL, pool=100).sample(10, max_proposals=50)
 
 
@@ -312,7 +314,7 @@ def test_qrs_replays_stored_draws():
     a, b = sampler.replay(draws, 300), sampler.sample(300, seed=4)
     np.testing.assert_array_equal(a.items, b.items)
     assert a.proposals == b.proposals
-    with pytest.raises(qr.RatioExceededError):
+    with pytest.raises(qr.errors.RatioExceededError):
         qr.RS(TARGET, PROPOSAL, beta=2).replay(draws)
 
 
@@ -323,7 +325,7 @@ def test_weights_of_rejection_control():
     assert samples.log_weight.max() > 0
     flat = samples.mean(np.full(500, 3.0))
     assert (flat.value, flat.se) == (pytest.approx(3), pytest.approx(0, abs=1e-12))
-    with pytest.raises(qr.InputError, match="one value for each"):
+    with pytest.raises(qr.errors.InputError, match="one value for each"):
         samples.mean([1.0])
 
 
@@ -340,7 +342,7 @@ def test_weights_of_rejection_control():
     ids=str,
 )
 def test_wrong_schedules_are_refused(wrong):
-    with pytest.raises(qr.InputError, match=next(iter(wrong))):
+    with pytest.raises(qr.errors.InputError, match=next(iter(wrong))):
         IMH(TARGET, PROPOSAL, **wrong)
 
 

@@ -144,13 +144,13 @@ def test_a_hopeless_search_is_warned_of_once_in_each_decade(accepted, n, proposa
         warn_if_hopeless(accepted, n, proposals)
         return
     ahead = f"about {proposals * n / accepted:.1e} in all" if accepted else "no end in sight"
-    with pytest.warns(qr.QuasirWarning, match=ahead.replace("+", r"\+")):
+    with pytest.warns(qr.errors.QuasirWarning, match=ahead.replace("+", r"\+")):
         warn_if_hopeless(accepted, n, proposals)
 
 
 def test_a_used_up_budget_says_how_many_are_needed():
     q = Counting()
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         qr.QRS(HALF, q, beta=2).sample(10_000, seed=0, max_proposals=1000)
     found = len(error.value.samples)
     assert sum(q.asked) == 1000 == error.value.samples.proposals

@@ -83,7 +83,7 @@ def test_chains_start_at_the_draws_of_the_proposal():
     ],
 )
 def test_wrong_settings_are_refused(make, says):
-    with pytest.raises(qr.InputError, match=says):
+    with pytest.raises(qr.errors.InputError, match=says):
         make()
 
 
@@ -93,7 +93,7 @@ def test_a_gradient_that_is_none_is_refused(wrong):
         def grad(self, states):
             return np.full((*states.shape, 2), wrong)
 
-    with pytest.raises(qr.ScoreError, match="not finite"):
+    with pytest.raises(qr.errors.ScoreError, match="not finite"):
         GibbsWithGradients(Broken(grid(1, 3))).sample(1, seed=0)
 
 
@@ -102,5 +102,5 @@ def test_a_gradient_of_the_wrong_shape_is_refused():
         def grad(self, states):
             return np.zeros(states.shape)
 
-    with pytest.raises(qr.ScoreError, match=r"where \(1, 3, 3\) is needed"):
+    with pytest.raises(qr.errors.ScoreError, match=r"where \(1, 3, 3\) is needed"):
         GibbsWithGradients(Broken(grid(1, 3), 3)).sample(1, seed=0)

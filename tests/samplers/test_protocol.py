@@ -112,16 +112,16 @@ def does_not_depend_on_the_batch_size(case):
 
 def refuses_a_wrong_n(case):
     for wrong in (0, -1, 1.5, True, "a"):
-        with pytest.raises(qr.InputError, match="n is"):
+        with pytest.raises(qr.errors.InputError, match="n is"):
             case.make().sample(wrong, seed=1)
         for name in ("max_proposals", "batch_size"):
-            with pytest.raises(qr.InputError, match=f"{name} is"):
+            with pytest.raises(qr.errors.InputError, match=f"{name} is"):
                 case.make().sample(1, seed=1, **{name: wrong})
 
 
 def keeps_what_a_budget_allowed(case):
     sampler = (case.short or case.make)()
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         sampler.sample(N, seed=1, max_proposals=case.budget)
     found, message = error.value.samples, str(error.value)
     assert 0 < found.proposals <= case.budget
@@ -177,7 +177,7 @@ def replays_stored_draws(case):
     assert stored.proposals == live.proposals
     assert stored.warnings == live.warnings
     for wrong in (0, -1, 1.5, True, "a"):
-        with pytest.raises(qr.InputError, match="n is"):
+        with pytest.raises(qr.errors.InputError, match="n is"):
             sampler.replay(draws, wrong)
 
 
@@ -261,7 +261,7 @@ class Broken(qr.QRS):
     def super_sample(self, n, seed, max_proposals, batch_size, progress):
         try:
             return super().sample(n, seed, max_proposals, batch_size, progress)
-        except qr.BudgetExceeded as error:
+        except qr.errors.BudgetExceeded as error:
             if self.fault == "loses what it found":
                 error.samples = super().sample(1, seed=seed + 1)
             raise

@@ -52,7 +52,7 @@ def test_wrong_indices_are_refused(name):
     with pytest.raises(IndexError, match="there is no item 100000"):
         SETS[name][100_000]
     for index in ("log_p", 1.5, None, [0.5], [[0]], [10**6], [True], slice("a", None), {}):
-        with pytest.raises(qr.InputError, match=r"indices|slice"):
+        with pytest.raises(qr.errors.InputError, match=r"indices|slice"):
             SETS[name][index]
 
 
@@ -71,7 +71,7 @@ def test_a_frame_has_a_row_for_each(name):
     assert list(frame["text"]) == found.texts
     np.testing.assert_array_equal(frame["log_p"], found.log_p)
     np.testing.assert_array_equal(frame["is a"], found.features["is a"])
-    assert ("log_p_beta" in frame) == isinstance(found, qr.Samples)
+    assert ("log_p_beta" in frame) == isinstance(found, qr.samplers.Samples)
     assert list(found[:0].to_frame()["log_p"]) == []
 
 
@@ -87,7 +87,7 @@ def test_a_frame_of_numbers_and_of_a_feature_with_a_taken_name():
 
 def test_without_pandas_the_error_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(qr.InputError, match="needs pandas"):
+    with pytest.raises(qr.errors.InputError, match="needs pandas"):
         DRAWS.to_frame()
 
 
@@ -96,7 +96,7 @@ def test_draws_without_items_have_only_numbers():
     assert "text" not in draws.to_frame()
     assert len(draws[:1]) == 1
     for ask in (lambda: draws[0], lambda: list(draws), lambda: draws.texts):
-        with pytest.raises(qr.InputError, match="no items"):
+        with pytest.raises(qr.errors.InputError, match="no items"):
             ask()
 
 

@@ -96,7 +96,7 @@ def test_features_come_with_the_samples():
 
 def test_a_budget_keeps_what_was_found():
     walk = sampler(chains=5, thin=4)
-    with pytest.raises(qr.BudgetExceeded, match="of 100 samples") as error:
+    with pytest.raises(qr.errors.BudgetExceeded, match="of 100 samples") as error:
         walk.sample(100, seed=0, max_proposals=200)
     found = error.value.samples
     assert 0 < len(found) < 100
@@ -106,7 +106,7 @@ def test_a_budget_keeps_what_was_found():
     impossible = RWMH(
         lambda items: np.full(len(items), -np.inf), PROPOSAL, TableEditor(), max_tokens=3
     )
-    with pytest.raises(qr.BudgetExceeded, match="Nothing was found"):
+    with pytest.raises(qr.errors.BudgetExceeded, match="Nothing was found"):
         impossible.sample(1, seed=0, max_proposals=50)
 
 
@@ -156,7 +156,7 @@ def test_edits():
     ids=str,
 )
 def test_wrong_settings_are_refused(wrong, says):
-    with pytest.raises(qr.InputError, match=says):
+    with pytest.raises(qr.errors.InputError, match=says):
         sampler(**wrong)
 
 
@@ -165,13 +165,13 @@ def test_wrong_editors_are_refused():
         def log_token_probs(self, sequences, positions):
             return np.full((len(sequences), 3), np.log(0.5))
 
-    with pytest.raises(qr.InputError, match="log_token_probs"):
+    with pytest.raises(qr.errors.InputError, match="log_token_probs"):
         RWMH(TARGET, PROPOSAL, object(), max_tokens=3)
-    with pytest.raises(qr.InputError, match="give max_tokens"):
+    with pytest.raises(qr.errors.InputError, match="give max_tokens"):
         RWMH(TARGET, PROPOSAL, TableEditor())
-    with pytest.raises(qr.InputError, match="no token_id"):
+    with pytest.raises(qr.errors.InputError, match="no token_id"):
         RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3, boost={"two": 0.1})
-    with pytest.raises(qr.ScoreError, match="sum to 1"):
+    with pytest.raises(qr.errors.ScoreError, match="sum to 1"):
         RWMH(TARGET, PROPOSAL, Halves(), max_tokens=3).sample(1, seed=0)
 
 
@@ -202,5 +202,5 @@ def test_too_few_stored_draws_to_start_at_are_refused():
     possible = int((draws.log_p > -np.inf).sum())
     assert possible < 40
     assert len(sampler(reset=2).sample(possible, seed=2, starts=draws)) == possible
-    with pytest.raises(qr.InputError, match=f"stored draws hold {possible} "):
+    with pytest.raises(qr.errors.InputError, match=f"stored draws hold {possible} "):
         sampler(reset=2).sample(possible + 1, seed=2, starts=draws)

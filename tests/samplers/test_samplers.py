@@ -81,7 +81,7 @@ def test_scaling_by_e_to_the_800_changes_no_sample(scale):
 
 def test_a_budget_keeps_what_was_found():
     sampler = qr.QRS(TARGET, PROPOSAL, beta=100)
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         sampler.sample(1000, seed=0, max_proposals=5000)
     found = error.value.samples
     assert found.proposals == 5000
@@ -89,33 +89,33 @@ def test_a_budget_keeps_what_was_found():
     np.testing.assert_array_equal(found.items, draws.items[draws.accepted(100)])
     assert f"gave {len(found)} of 1,000" in str(error.value)
     assert len(sampler.sample(len(found), seed=0, max_proposals=5000)) == len(found)
-    with pytest.raises(qr.BudgetExceeded, match="Nothing was accepted"):
+    with pytest.raises(qr.errors.BudgetExceeded, match="Nothing was accepted"):
         qr.QRS(RARE_TARGET, RARE, beta=1).sample(1, seed=0, max_proposals=10)
 
 
 def test_a_budget_of_the_incremental_sampler():
     sampler = qr.IncrementalQRS(TARGET, PROPOSAL, acceptance_rate=0.1)
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         sampler.sample(1000, seed=0, max_proposals=3000)
     found = error.value.samples
     assert found.proposals == 3000
     assert len(found) == 1000
     assert found.beta < sampler.sample(1000, seed=0).beta
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         qr.IncrementalQRS(RARE_TARGET, RARE, 0.5).sample(10, seed=0, max_proposals=2000)
     assert len(error.value.samples) == 0
 
 
 def test_a_hopeless_search_is_told_of():
     with (
-        pytest.warns(qr.QuasirWarning, match="no end in sight"),
-        pytest.raises(qr.BudgetExceeded),
+        pytest.warns(qr.errors.QuasirWarning, match="no end in sight"),
+        pytest.raises(qr.errors.BudgetExceeded),
     ):
         qr.QRS(RARE_TARGET, RARE, beta=1e9).sample(10, seed=0, max_proposals=300_000)
 
 
 def test_rejection_sampling_refuses_a_bound_that_does_not_hold():
-    with pytest.raises(qr.RatioExceededError) as error:
+    with pytest.raises(qr.errors.RatioExceededError) as error:
         qr.RS(TARGET, PROPOSAL, beta=2).sample(1000, seed=0)
     assert "above beta = 2" in str(error.value)
     drawn = qr.draw(TARGET, PROPOSAL, BLOCK, seed=0)
@@ -146,7 +146,7 @@ def test_incremental_replays_stored_draws(n, rate):
     every = sampler.replay(draws)
     assert len(every) == math.floor(5000 * rate)
     assert every.proposals == 5000
-    with pytest.raises(qr.BudgetExceeded) as error:
+    with pytest.raises(qr.errors.BudgetExceeded) as error:
         sampler.replay(draws, math.ceil(5001 * rate))
     assert len(error.value.samples) > 0
 
@@ -160,7 +160,7 @@ def test_incremental_goes_on_where_the_rate_is_out_of_reach():
     assert stored.log_beta == -math.inf
     assert "out of reach" in stored.warnings[0]
     assert len(sampler.replay(draws)) == (draws.log_p > -np.inf).sum()
-    with pytest.raises(qr.BudgetExceeded):
+    with pytest.raises(qr.errors.BudgetExceeded):
         sampler.replay(draws, 1500)
 
 
@@ -201,13 +201,13 @@ def test_incremental_at_rate_one():
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.5, math.nan, "a", True])
 def test_a_wrong_rate_is_refused(rate):
-    with pytest.raises(qr.InputError, match="acceptance_rate"):
+    with pytest.raises(qr.errors.InputError, match="acceptance_rate"):
         qr.IncrementalQRS(TARGET, PROPOSAL, acceptance_rate=rate)
 
 
 @pytest.mark.parametrize("beta", [0, -1, math.inf, math.nan, "2", None, True])
 def test_a_wrong_beta_is_refused(beta):
-    with pytest.raises(qr.InputError, match="beta"):
+    with pytest.raises(qr.errors.InputError, match="beta"):
         qr.QRS(TARGET, PROPOSAL, beta=beta)
 
 
@@ -276,10 +276,10 @@ def test_a_mixture_lists_what_its_components_can_give():
     dice = qr.Mixture([qr.from_scipy(stats.randint(1, 4)), qr.Table({3: 1, 7: 1})])
     assert list(dice.support) == [1, 2, 3, 7]
     assert qr.Mixture([CERTAIN, Unlisted(CERTAIN)]).support is None
-    with pytest.raises(qr.InputError, match="cannot fall below"):
+    with pytest.raises(qr.errors.InputError, match="cannot fall below"):
         qr.draw(qr.Product(MIXED), CERTAIN, 10, seed=0)
     two = qr.Mixture([qr.from_scipy(stats.norm(x)) for x in (0, 5)])
-    with pytest.raises(qr.InputError, match=r"has 0\.25 of its mass"):
+    with pytest.raises(qr.errors.InputError, match=r"has 0\.25 of its mass"):
         qr.draw(qr.Product(two), qr.from_scipy(stats.expon()), 10, seed=0)
 
 

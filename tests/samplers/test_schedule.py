@@ -20,8 +20,8 @@ def test_chains_that_cannot_start_are_warned_of():
     nothing = TARGET * qr.Feature("never", lambda x: False)
     walk = qr.RWMH(nothing, STARTS, TableEditor(), max_tokens=3, chains=2)
     with (
-        pytest.warns(qr.QuasirWarning, match="no end in sight"),
-        pytest.raises(qr.BudgetExceeded) as error,
+        pytest.warns(qr.errors.QuasirWarning, match="no end in sight"),
+        pytest.raises(qr.errors.BudgetExceeded) as error,
     ):
         walk.sample(4, seed=0, max_proposals=110_000)
     assert len(error.value.samples) == 0

@@ -202,7 +202,7 @@ def choices(w, n, runs):
         ratios = np.random.default_rng(seed).choice(w, n)
         try:
             yield qr.tradeoff(qr.Draws.from_arrays(np.log(ratios), np.zeros(n))).at(tvd=CONSTRAINT)
-        except qr.UnreachableError:
+        except qr.errors.UnreachableError:
             yield None
 
 

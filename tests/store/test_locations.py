@@ -49,5 +49,5 @@ def test_shards_at_an_address(whole, tmp_path):
 
 def test_an_address_that_cannot_be_used(tmp_path):
     store = Store.create(tmp_path / "run", seed=4, shards_at="nosuch://bucket")
-    with pytest.raises(qr.InputError, match="nosuch://bucket"):
+    with pytest.raises(qr.errors.InputError, match="nosuch://bucket"):
         draw_into(store, TARGET, PROPOSAL, 10)

@@ -73,7 +73,7 @@ def refusal(folder):
     """Return why a run is refused, or None where it is not."""
     try:
         look(folder)
-    except qr.QuasirError as error:
+    except qr.errors.QuasirError as error:
         return str(error)
     return None
 
@@ -121,11 +121,11 @@ def test_many_manifests(saved, content, data):
 )
 def test_what_is_no_manifest(saved, tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(qr.StoreError, match="cannot be read"):
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         Store.open(tmp_path)
 
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "manifest.json").write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(qr.StoreError, match="cannot be read"):
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         Store.open(tmp_path)

@@ -53,7 +53,7 @@ def test_texts_keep_their_tokens(tmp_path):
 def test_draws_before_the_first_gap_are_counted(tmp_path):
     store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
     assert len(store) == 0
-    with pytest.raises(qr.StoreError, match="holds no draws yet"):
+    with pytest.raises(qr.errors.StoreError, match="holds no draws yet"):
         store.numbers()
     store.add(0, rows_of(BLOCK))
     assert (len(store), store.numbers()) == (BLOCK, range(1))
@@ -167,7 +167,7 @@ def test_a_manifest_of_wrong_values_is_refused(tmp_path, name, good, wrong):
         kept = getattr(edited(tmp_path, **{name: value}).manifest, name)
         assert (list(kept) if isinstance(kept, tuple) else kept) == value
     for value in wrong:
-        with pytest.raises(qr.StoreError, match="cannot be read"):
+        with pytest.raises(qr.errors.StoreError, match="cannot be read"):
             edited(tmp_path, **{name: value})
 
 
@@ -184,7 +184,7 @@ def test_a_shard_of_wrong_values_is_refused(tmp_path, name, good, wrong):
     for value in good:
         assert getattr(edited(tmp_path, {name: value}).shards[0], name) == value
     for value in wrong:
-        with pytest.raises(qr.StoreError, match="cannot be read"):
+        with pytest.raises(qr.errors.StoreError, match="cannot be read"):
             edited(tmp_path, {name: value})
 
 
@@ -194,5 +194,5 @@ def test_a_shard_of_wrong_values_is_refused(tmp_path, name, good, wrong):
 def test_a_shard_of_a_wrong_name_is_refused(tmp_path, wrong):
     entry = {"draws": 5, "sha256": "ab"}
     assert list(edited(tmp_path, shards={"shard-100000.parquet": entry}).shards) == [100_000]
-    with pytest.raises(qr.StoreError, match="cannot be read"):
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         edited(tmp_path, shards={wrong: entry})

@@ -82,16 +82,16 @@ def test_texts_keep_their_token_ids(tmp_path):
 
 def test_items_that_cannot_be_kept(tmp_path):
     draws = qr.Draws.from_arrays([0.0], [-1.0], items=[{1, 2}])
-    with pytest.raises(qr.InputError, match="an item is a set"):
+    with pytest.raises(qr.errors.InputError, match="an item is a set"):
         draws.save(tmp_path / "run")
 
 
 def test_a_folder_with_a_run_is_not_written_over(tmp_path):
     draws = qr.Draws.from_arrays([0.0], [-1.0])
     draws.save(tmp_path / "run")
-    with pytest.raises(qr.InputError, match="holds a run already"):
+    with pytest.raises(qr.errors.InputError, match="holds a run already"):
         draws.save(tmp_path / "run")
-    with pytest.raises(qr.InputError, match="is no run"):
+    with pytest.raises(qr.errors.InputError, match="is no run"):
         qr.Draws.load(tmp_path / "elsewhere")
 
 
@@ -133,7 +133,9 @@ def test_a_damaged_shard_is_found_named_and_redrawn(tmp_path, damage):
         path.unlink()
     opened = Store.open(tmp_path / "run")
     assert opened.damaged() == [1]
-    with pytest.raises(qr.StoreError, match=r"shard-00001\.parquet.*save them again") as caught:
+    with pytest.raises(
+        qr.errors.StoreError, match=r"shard-00001\.parquet.*save them again"
+    ) as caught:
         qr.Draws.load(opened)
     assert caught.value.damaged == [1]
     opened.forget([1])
@@ -158,10 +160,10 @@ def test_a_manifest_that_cannot_be_read(tmp_path):
     path = tmp_path / "run" / "manifest.json"
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"block": 512}))
-    with pytest.raises(qr.StoreError, match="blocks of 512"):
+    with pytest.raises(qr.errors.StoreError, match="blocks of 512"):
         Store.open(tmp_path / "run")
     path.write_text("{")
-    with pytest.raises(qr.StoreError, match="cannot be read"):
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         Store.open(tmp_path / "run")
 
 
@@ -185,7 +187,10 @@ def test_a_run_in_use_is_refused(tmp_path):
     process = context.Process(target=hold, args=(tmp_path, ready, done))
     process.start()
     assert ready.wait(60)
-    with pytest.raises(qr.StoreError, match=f"in use by process {process.pid}"), locked(tmp_path):
+    with (
+        pytest.raises(qr.errors.StoreError, match=f"in use by process {process.pid}"),
+        locked(tmp_path),
+    ):
         pass
     done.set()
     process.join(60)
@@ -243,7 +248,7 @@ def test_a_lock_that_cannot_be_written(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
         with (
-            pytest.raises(qr.StoreError, match=r"could not be written: .* make room"),
+            pytest.raises(qr.errors.StoreError, match=r"could not be written: .* make room"),
             locked(tmp_path),
         ):
             pass
@@ -285,5 +290,5 @@ def test_items_that_are_arrays_and_tuples_come_back(items, tmp_path):
 )
 def test_items_that_would_come_back_as_others_are_refused(item, tmp_path):
     draws = qr.Draws.from_arrays(np.zeros(2), np.full(2, -1.0), items=[item, item])
-    with pytest.raises(qr.InputError, match="which a store cannot keep"):
+    with pytest.raises(qr.errors.InputError, match="which a store cannot keep"):
         draws.save(tmp_path / "run")

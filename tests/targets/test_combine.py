@@ -65,7 +65,7 @@ def test_an_expensive_one_is_asked_only_where_it_decides(order):
 def test_numbers_are_refused():
     length = qr.Feature("length", len)
     for f in (A & length, length & A, A | length, ~length):
-        with pytest.raises(qr.FeatureError, match="where a boolean is needed"):
+        with pytest.raises(qr.errors.FeatureError, match="where a boolean is needed"):
             f(ITEMS)
     zero_or_one = qr.Feature("number", lambda x: float("b" in x))
     assert (A & zero_or_one)(ITEMS).tolist() == [False, False, False, True]
@@ -80,7 +80,7 @@ def test_only_features_combine(other):
 
 def test_python_words_do_not_choose_in_silence():
     for combine in (lambda: A and B, lambda: A or B, lambda: not A):
-        with pytest.raises(qr.InputError, match="f & g"):
+        with pytest.raises(qr.errors.InputError, match="f & g"):
             combine()
 
 
@@ -101,5 +101,5 @@ def test_two_different_features_of_one_name_are_still_refused():
         if f is not g:
             continue
         twin = {"a": other, "a and b": other & B, "not a": ~other}[f.name]
-        with pytest.raises(qr.InputError, match="two different features"):
+        with pytest.raises(qr.errors.InputError, match="two different features"):
             BASE * f * twin

@@ -18,7 +18,7 @@ def test_negation():
     no = ~qr.features.contains("a", name="a")
     assert no.name == "not a"
     assert no(["a", "b"]).tolist() == [False, True]
-    with pytest.raises(qr.FeatureError, match="gave 3, where a boolean is needed"):
+    with pytest.raises(qr.errors.FeatureError, match="gave 3, where a boolean is needed"):
         (~qr.Feature("length", len))(["abc"])
 
 
@@ -35,10 +35,10 @@ def test_negation():
     ],
 )
 def test_broken_functions_are_named_and_the_item_is_shown(function, batched, message):
-    with pytest.raises(qr.FeatureError, match=message):
+    with pytest.raises(qr.errors.FeatureError, match=message):
         qr.Feature("f", function, batched=batched)(["one", "two"])
 
 
 def test_the_error_shows_the_item():
-    with pytest.raises(qr.FeatureError, match="on item 'two'"):
+    with pytest.raises(qr.errors.FeatureError, match="on item 'two'"):
         qr.Feature("f", lambda x: 1 if x == "one" else int(x))(["one", "two"])

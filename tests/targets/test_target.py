@@ -127,30 +127,30 @@ def test_law_5_holds_for_products():
 
 
 def test_conditional_targets():
-    target = qr.Conditional(lambda letter: BASE * qr.features.contains(letter))
+    target = qr.targets.Conditional(lambda letter: BASE * qr.features.contains(letter))
     certs = {}
     for letter in "ac":
         draws = qr.draw(target.given(letter), OTHER, 20_000, seed=0)
         certs[letter] = qr.tradeoff(draws).at(beta=5)
     assert certs["a"].z.value == pytest.approx(0.6, abs=0.02)
     assert certs["c"].z.value == pytest.approx(0.1, abs=0.02)
-    with pytest.raises(qr.InputError, match="needs a context"):
+    with pytest.raises(qr.errors.InputError, match="needs a context"):
         qr.draw(target, OTHER, 10, seed=0)
 
 
 def test_what_cannot_be_multiplied():
-    with pytest.raises(qr.InputError, match="cannot be a base"):
+    with pytest.raises(qr.errors.InputError, match="cannot be a base"):
         object() * HAS_A
-    with pytest.raises(qr.FeatureError, match="where a boolean is needed"):
+    with pytest.raises(qr.errors.FeatureError, match="where a boolean is needed"):
         (BASE * qr.features.length("characters")).log_score(ITEMS)
-    with pytest.raises(qr.InputError, match="two different features are called 'A'"):
+    with pytest.raises(qr.errors.InputError, match="two different features are called 'A'"):
         BASE * HAS_A * qr.features.contains("x", name="A")
     with pytest.raises(TypeError):
         BASE * HAS_A * 3
-    with pytest.raises(qr.InputError, match="takes a Feature"):
+    with pytest.raises(qr.errors.InputError, match="takes a Feature"):
         qr.tilt(len, 1.0)
     for wrong in (0, -1, math.nan):
-        with pytest.raises(qr.InputError, match="temperature"):
+        with pytest.raises(qr.errors.InputError, match="temperature"):
             qr.reward(len, wrong)
-    with pytest.raises(qr.InputError, match="pointwise"):
+    with pytest.raises(qr.errors.InputError, match="pointwise"):
         qr.tilt(HAS_A, math.inf)

@@ -194,7 +194,7 @@ def test_out_of_memory_halves_the_batch_and_says_so():
         return inner(*args, **kwargs)
 
     lm.model.base_model.forward = scarce
-    with pytest.warns(qr.QuasirWarning, match="going on with") as told:
+    with pytest.warns(qr.errors.QuasirWarning, match="going on with") as told:
         batch = lm.sample(300, np.random.default_rng(3))
     assert [str(one.message) for one in told] == [
         f"out of memory: going on with {rows} texts at once." for rows in (256, 128)
@@ -269,21 +269,21 @@ def test_a_mixture_of_prompts_is_scored_as_the_mixture():
     ],
 )
 def test_settings_that_cannot_be_used(settings):
-    with pytest.raises(qr.InputError):
+    with pytest.raises(qr.errors.InputError):
         make(**settings)
 
 
 def test_models_that_cannot_be_found():
-    with pytest.raises(qr.InputError) as error:
+    with pytest.raises(qr.errors.InputError) as error:
         qr.text.CausalLM("no/such-model")
     message = str(error.value)
     assert "quasir/biographies" in message
     assert "works offline" in message
-    with pytest.raises(qr.InputError, match="name, or a model"):
+    with pytest.raises(qr.errors.InputError, match="name, or a model"):
         qr.text.CausalLM()
-    with pytest.raises(qr.InputError, match="dtype"):
+    with pytest.raises(qr.errors.InputError, match="dtype"):
         qr.text.CausalLM("quasir/biographies", dtype="int8")
-    with pytest.raises(qr.InputError, match="give a prompt"):
+    with pytest.raises(qr.errors.InputError, match="give a prompt"):
         make(tokens="no bos").__class__(
             model=gpt2(2), tokenizer=tokenizer(("a", "b"), None, None), max_tokens=2
         )

@@ -139,10 +139,10 @@ def test_how_many_run_at_once_changes_nothing():
 
 def test_wrong_settings_are_refused():
     target = target_of()
-    with pytest.raises(qr.InputError, match="none of its texts is that long"):
+    with pytest.raises(qr.errors.InputError, match="none of its texts is that long"):
         qr.text.DifferentiableText(target.base, target.log_factor, 4)
-    with pytest.raises(qr.InputError, match="no gradient"):
+    with pytest.raises(qr.errors.InputError, match="no gradient"):
         target_of(top_k=2)
     broken = qr.text.DifferentiableText(target.base, lambda e: e, 2)
-    with pytest.raises(qr.ScoreError, match="one number for each"):
+    with pytest.raises(qr.errors.ScoreError, match="one number for each"):
         broken.log_score(target.decode(states_of(target)))

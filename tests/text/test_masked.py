@@ -135,26 +135,26 @@ def test_tokens_of_other_ids_cannot_be_shared():
     lm = causal()
     tok = masked_tokenizer(tokenizer(("x", *WORDS)), WORDS)
     model = masked("bert", len(tok), tok.pad_token_id)
-    with pytest.raises(qr.InputError, match="Leave base out"):
+    with pytest.raises(qr.errors.InputError, match="Leave base out"):
         qr.text.MaskedLM(model=model, tokenizer=tok, base=lm)
 
 
 def test_words_of_several_tokens_cannot_be_boosted():
     lm = causal()
-    with pytest.raises(qr.InputError, match="2 tokens"):
+    with pytest.raises(qr.errors.InputError, match="2 tokens"):
         RWMH(lm, lm, editor(lm), boost={"a b": 0.1})
 
 
 def test_a_model_without_a_mask_is_refused():
     lm = causal()
-    with pytest.raises(qr.InputError, match="no mask token"):
+    with pytest.raises(qr.errors.InputError, match="no mask token"):
         qr.text.MaskedLM(model=lm.model, tokenizer=lm.tokenizer)
 
 
 def test_sequences_longer_than_the_model_are_refused():
     mlm = editor(causal())
     assert mlm.log_token_probs([(1,) * 21 + (MASK,)], np.array([21])).shape == (1, 8)
-    with pytest.raises(qr.InputError, match="keep max_tokens to 22"):
+    with pytest.raises(qr.errors.InputError, match="keep max_tokens to 22"):
         mlm.log_token_probs([(1,) * 22 + (MASK,)], np.array([22]))
 
 

@@ -32,11 +32,11 @@ def test_a_name_that_can_be_no_hub_id(tmp_path, monkeypatch, name, where):
 
 
 def test_offline_the_hub_is_not_asked(tmp_path):
-    with pytest.raises(qr.InputError, match=r"could not be loaded.*HF_HUB_OFFLINE is set"):
+    with pytest.raises(qr.errors.InputError, match=r"could not be loaded.*HF_HUB_OFFLINE is set"):
         qr.text.CausalLM("nobody/nothing")
-    with pytest.raises(qr.InputError, match=r"could not be loaded.*HF_HUB_OFFLINE is set"):
+    with pytest.raises(qr.errors.InputError, match=r"could not be loaded.*HF_HUB_OFFLINE is set"):
         SentenceModel("nobody/nothing")(["a"])
-    with pytest.raises(qr.InputError, match="there is no model 'nothing'"):
+    with pytest.raises(qr.errors.InputError, match="there is no model 'nothing'"):
         SentenceModel("nothing")(["a"])
 
 
@@ -46,7 +46,7 @@ import huggingface_hub.utils._http as http
 import quasir as qr
 try:
     qr.text.CausalLM("nobody/nothing")
-except qr.InputError as error:
+except qr.errors.InputError as error:
     print(error)
 """
 

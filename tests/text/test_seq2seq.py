@@ -64,18 +64,18 @@ def test_the_source_matters(kind):
     texts = every_text(lm)
     assert np.abs(np.exp(lm.log_prob(texts)) - np.exp(other.log_prob(texts))).max() > 1e-4
     assert other.source == "b"
-    with pytest.raises(qr.InputError, match="source"):
+    with pytest.raises(qr.errors.InputError, match="source"):
         lm.given("")
 
 
 def test_what_is_longer_than_the_positions_is_refused():
     positions = make("marian").model.config.max_position_embeddings
     assert make("marian", limit=positions - 1).log_prob(["a " * (positions - 1)])[0] < 0
-    with pytest.raises(qr.InputError, match=f"set max_tokens to at most {positions - 1}"):
+    with pytest.raises(qr.errors.InputError, match=f"set max_tokens to at most {positions - 1}"):
         make("marian", limit=positions)
     longest = "a " * positions
     make("marian", source=longest).sample(2, np.random.default_rng(0))
-    with pytest.raises(qr.InputError, match=f"the source has {positions + 1} tokens"):
+    with pytest.raises(qr.errors.InputError, match=f"the source has {positions + 1} tokens"):
         make("marian", source=longest + "a")
     make("t5", source=longest + "a", limit=positions)  # relative positions have no end
 

@@ -108,7 +108,7 @@ def test_a_warm_start_beats_a_cold_one_where_the_target_is_rare():
     p = normalised(target, texts)
     assert np.exp(base.log_prob(texts))[p > 0].sum() < 1e-3
     options = SMALL | {"draws": 8000, "give_up": 24_000, "steps": 30}
-    with pytest.warns(qr.QuasirWarning, match="worth only"):
+    with pytest.warns(qr.errors.QuasirWarning, match="worth only"):
         cold = qr.tuning.DPG(target, base, **options, **QUIET).run()
     warm = qr.tuning.DPG(target, base, warm_start="c", **options, **QUIET).run()
     colder, warmer = (exact_kl(p, lm, texts) for lm in (cold, warm))
@@ -189,11 +189,11 @@ def test_a_run_is_fixed_by_its_seed():
 )
 def test_options_are_checked(options, message):
     base = model(limit=3)
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(qr.errors.InputError, match=message):
         qr.tuning.DPG(base * starts_with("a"), base, **options)
 
 
 def test_only_a_causal_model_can_be_tuned():
     table = qr.Table({"a": 1.0})
-    with pytest.raises(qr.InputError, match="must be a quasir"):
+    with pytest.raises(qr.errors.InputError, match="must be a quasir"):
         qr.tuning.DPG(table, table)

@@ -81,11 +81,11 @@ def test_weights_collapsed_to_one_text():
 def test_no_improvement_is_said():
     base = model(limit=3)
     options = SMALL | {"rate": 1e-12, "patience": 2}
-    with pytest.warns(qr.QuasirWarning, match="no evaluation in 20 steps was better"):
+    with pytest.warns(qr.errors.QuasirWarning, match="no evaluation in 20 steps was better"):
         qr.tuning.DPG(base * qr.tilt(noise(1.0), 1.0), base, **options, **QUIET).run()
 
 
 def test_a_warm_start_of_another_tokenizer():
     base, other = model(limit=3), model(words=("a", "b", "c"), limit=3)
-    with pytest.raises(qr.InputError, match="the warm start draws Texts items"):
+    with pytest.raises(qr.errors.InputError, match="the warm start draws Texts items"):
         qr.tuning.DPG(base * starts_with("a"), base, warm_start=other, **SMALL, **QUIET).run()

@@ -183,5 +183,5 @@ def test_log_probs_are_those_of_the_proposal():
 
 
 def test_a_loss_that_does_not_exist():
-    with pytest.raises(qr.InputError, match="one of kl, reverse_kl, tv, js"):
+    with pytest.raises(qr.errors.InputError, match="one of kl, reverse_kl, tv, js"):
         loss_named("hinge")

@@ -34,7 +34,7 @@ def test_draws_at_hand_are_the_first_round(tmp_path):
         np.testing.assert_allclose(pool.log_q[:, 0], base.log_prob(pool.items), atol=1e-4)
     z = np.exp(target.log_score(every_text(base))).sum()
     assert rounds.log_z == pytest.approx(np.log(z), abs=0.2)
-    with pytest.raises(qr.InputError, match="no items"):
+    with pytest.raises(qr.errors.InputError, match="no items"):
         loop_of(target, base, pool=qr.Draws.from_arrays(log_p=[0.0], log_q=[0.0]))
 
 

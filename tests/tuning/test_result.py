@@ -136,14 +136,14 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
     base, target, dpg = tuned_in(tmp_path / "out")
     dpg.run()
     other = qr.tuning.DPG(target, base, out=tmp_path / "out", loss="js", **SMALL, **QUIET)
-    with pytest.raises(qr.InputError, match="other options: loss = 'kl', now 'js'"):
+    with pytest.raises(qr.errors.InputError, match="other options: loss = 'kl', now 'js'"):
         other.run()
 
 
 def test_tensorboard_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     *_, dpg = tuned_in(tmp_path / "out", tensorboard=True)
-    with pytest.raises(qr.InputError, match="pip install tensorboard"):
+    with pytest.raises(qr.errors.InputError, match="pip install tensorboard"):
         dpg.run()
 
 

@@ -1,1 +1,19 @@
 """The estimates for the user: the curve along beta, and the certificate at one beta."""
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.check import Check
+from quasir.certificates.curve import Curve, tradeoff
+from quasir.estimation.estimate import Estimate
+from quasir.estimation.guarantee import Guarantee, Guarantees
+from quasir.estimation.quantities import Moment
+
+__all__ = [
+    "Certificate",
+    "Check",
+    "Curve",
+    "Estimate",
+    "Guarantee",
+    "Guarantees",
+    "Moment",
+    "tradeoff",
+]

@@ -82,7 +82,7 @@ class Store:
     >>> import quasir as qr
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     qr.draw(lambda x: [0.0] * len(x), qr.Table({"a": 1.0}), 100, seed=0).save(folder)
-    ...     len(qr.Store.open(folder).shards)
+    ...     len(qr.store.Store.open(folder).shards)
     1
     """
 

@@ -179,7 +179,7 @@ class Conditional:
     --------
     >>> import quasir as qr
     >>> base = qr.Table({"rain": 0.5, "sun": 0.5})
-    >>> target = qr.Conditional(lambda word: base * qr.features.contains(word))
+    >>> target = qr.targets.Conditional(lambda word: base * qr.features.contains(word))
     >>> target.given("sun").log_score(["rain", "sun"]).round(3)
     array([  -inf, -0.693])
     """
