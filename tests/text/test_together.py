@@ -91,6 +91,16 @@ def test_a_model_without_draws_among_others():
     assert [len(texts) for texts, _ in decode_together(lms, uniforms)] == [3, 0, 2, 0, 1]
 
 
+def test_a_forgotten_prompt_is_read_again():
+    lm = models(tiny.gpt2)[1]
+    first = lm.sample(20, np.random.default_rng(0))
+    kept = lm._prompt()
+    assert lm._prompt() is kept
+    lm.forget_prompt()
+    np.testing.assert_array_equal(lm.sample(20, np.random.default_rng(0)).log_q, first.log_q)
+    assert lm._prompt() is not kept
+
+
 def test_other_settings_are_not_mixed():
     lms = models(tiny.gpt2)
     other = lms[1].varied(temperature=0.5)

@@ -160,6 +160,10 @@ class CausalLM(NetworkLM):
             self._prompt_states = Prompts.of(self, [self.prefix])
         return self._prompt_states
 
+    def forget_prompt(self) -> None:
+        """Free the memory of the prompt's keys and values; they are computed again if needed."""
+        self._prompt_states = None
+
     def _hidden(self, ids: Tensor) -> Tensor:
         prefix = torch.tensor(self.prefix, device=self.device).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)

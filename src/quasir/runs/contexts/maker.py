@@ -58,7 +58,7 @@ class Builder:
         """Forget what a context's models have computed of their prompts."""
         built = self._built.get(context.place)
         for lm in () if built is None else models_of(built.base, built.proposal):
-            lm._prompt_states = None
+            lm.forget_prompt()
 
 
 def models_of(*sources: Any) -> list[Any]:
@@ -67,7 +67,7 @@ def models_of(*sources: Any) -> list[Any]:
     for source in sources:
         found += models_of(*getattr(source, "components", ()))
         found += [
-            lm for lm in (source, getattr(source, "base", None)) if hasattr(lm, "_prompt_states")
+            lm for lm in (source, getattr(source, "base", None)) if hasattr(lm, "forget_prompt")
         ]
     return found
 
