@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from quasir.certificates.check import WantedMoment
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
+    from quasir.store import Store
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,19 @@ def page(
     about: About,
     curve: Curve,
     certificate: Certificate,
-    draws: Draws,
+    draws: Draws | Store,
     features: Sequence[Feature],
     checks: Sequence[Check] = (),
     wanted: Sequence[WantedMoment] = (),
 ) -> str:
-    """Return the report as one HTML file."""
+    """Return the report as one HTML file; draws on disk are read shard by shard."""
     if curve.n != len(draws):
         raise InputError(
             f"the curve is of {curve.n:,} draws, but {len(draws):,} were given: the page would "
             "show texts that are not in the curves. Give the draws that the curve was made from."
         )
     data = page_data(curve.including(certificate.log_beta), certificate, draws, features)
+    kept_items = data.pop("kept_items")
     script = packaged("page_chart.js") + packaged("page.js")
     observed = {check.name: check for check in checks}
     suspicious = [check for check in checks if check.suspicious]
@@ -79,7 +81,7 @@ def page(
         data_json=Markup(as_json(data)),
         suspicious=suspicious,
         estimates=_estimates(certificate),
-        kept_items=draws.items is not None,
+        kept_items=kept_items,
         max_z=MAX_Z,
         n_possible=curve.n_possible,
         number=number_text,

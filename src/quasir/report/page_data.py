@@ -21,12 +21,13 @@ from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES
 from quasir.features import Feature
 from quasir.report.sentences import beta_text, number_text, phrase, rate_phrase
-from quasir.report.shown_texts import SHOWN, shown_texts
+from quasir.report.shown_texts import SHOWN, AcceptedDraws, shown_texts
 
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
+    from quasir.store import Store
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Hue = tuple[int, bool]
@@ -60,7 +61,7 @@ PANELS: dict[str, tuple[str, str, list[int | None]]] = {
 
 
 def page_data(
-    curve: Curve, certificate: Certificate, draws: Draws, features: Sequence[Feature]
+    curve: Curve, certificate: Certificate, draws: Draws | Store, features: Sequence[Feature]
 ) -> dict[str, Any]:
     """Return the page's data, ready for JSON; levels are in the order of beta.
 
@@ -72,7 +73,7 @@ def page_data(
     log_betas = curve.log_betas[order]
     at = list(curve)
     certificates = [at[i] for i in order]
-    alphas = np.sort(draws.log_alpha)
+    accepted = AcceptedDraws.of(draws, log_betas)
     colours = hues([*(feature.name for feature in features), *curve.moments])
     warnings: dict[str, int] = {}
     return {
@@ -85,7 +86,7 @@ def page_data(
         "rate": [_above_0(one.acceptance_rate.value) for one in certificates],
         "accepted": [rate_phrase(one.acceptance_rate).main for one in certificates],
         "accepted_rest": [rate_phrase(one.acceptance_rate).rest for one in certificates],
-        "survivors": (len(alphas) - np.searchsorted(alphas, log_betas, side="right")).tolist(),
+        "survivors": accepted.survivors,
         "warnings_at": [
             [warnings.setdefault(warning, len(warnings)) for warning in one.warnings]
             for one in certificates
@@ -100,7 +101,8 @@ def page_data(
             for feature in features
         ],
         "panels": panels(curve, order, colours),
-        "texts": shown_texts(draws, log_betas, features),
+        "kept_items": accepted.draws.items is not None,
+        "texts": shown_texts(accepted, features),
     }
 
 

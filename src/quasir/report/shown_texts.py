@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.core.types import Array
+from quasir.core.items import concatenate
+from quasir.core.types import Array, Items
+from quasir.draws.draws import Draws
 from quasir.features import Feature, text_of
 from quasir.report.sentences import beta_text
-
-if TYPE_CHECKING:
-    from quasir.draws.draws import Draws
+from quasir.store import Store
 
 Piece = tuple[str, tuple[int, ...]]
 """A piece of text, and the indices of the features whose places cover it."""
@@ -40,22 +41,64 @@ def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> ND
     return np.unique(np.concatenate(found))
 
 
-def shown_texts(
-    draws: Draws, log_betas: Array, features: Sequence[Feature]
-) -> list[dict[str, Any]]:
-    """Return the texts of `first_accepted`, cut into pieces by the features of their words.
+@dataclass(frozen=True, eq=False)
+class AcceptedDraws:
+    """How many draws are accepted at each beta, and the first of them."""
+
+    survivors: list[int]  # draws with alpha > beta, at each of the betas
+    draws: Draws  # those of `first_accepted`, with their items
+    index: NDArray[np.intp]  # their indices in the run
+
+    @classmethod
+    def of(cls, source: Draws | Store, log_betas: Array) -> AcceptedDraws:
+        """Look through draws in memory, or shard by shard through those on disk."""
+        survivors = np.zeros(len(log_betas), np.int64)
+        parts, indices, items = [], [], []
+        for first, draws in _parts(source):
+            log_alpha = draws.log_alpha
+            # Where enough were accepted before, none of these is among the first.
+            wanted = log_betas[survivors < SHOWN]
+            rows = first_accepted(log_alpha, wanted) if len(wanted) else np.empty(0, np.intp)
+            alphas = np.sort(log_alpha)
+            survivors += len(alphas) - np.searchsorted(alphas, log_betas, side="right")
+            parts.append(draws.take(rows))
+            indices.append(first + rows)
+            if isinstance(source, Store) and len(rows):
+                items.append(source.items_of(first // source.shard_size, rows))
+        found, index = Draws.concatenate(parts), np.concatenate(indices)
+        if isinstance(source, Store):
+            found = replace(found, items=_joined(items))
+        shown = first_accepted(found.log_alpha, log_betas)
+        return cls(survivors.tolist(), found.take(shown), index[shown])
+
+
+def _parts(source: Draws | Store) -> Iterator[tuple[int, Draws]]:
+    """Yield draws, and the index of the first of them; those on disk come without items."""
+    if isinstance(source, Draws):
+        yield 0, source
+        return
+    for number in source.numbers():
+        yield number * source.shard_size, Draws.of_shard(source, number, items=False)
+
+
+def _joined(parts: list[Items]) -> Items:
+    return None if any(part is None for part in parts) else concatenate(parts) if parts else []
+
+
+def shown_texts(accepted: AcceptedDraws, features: Sequence[Feature]) -> list[dict[str, Any]]:
+    """Return the texts that were accepted first, cut into pieces by the features of their words.
 
     `log_alpha` is not rounded, so that alpha > beta on the page is exact. The end of a long text is
     in `rest`, and `more` characters are left out.
     """
+    draws, left, shown = accepted.draws, FOLDED, []
     if draws.items is None:
         return []
-    log_alpha, left, shown = draws.log_alpha, FOLDED, []
-    for i in first_accepted(log_alpha, log_betas).tolist():
+    for i, alpha in enumerate(draws.log_alpha.tolist()):
         marked = _marked(draws, i, features, left)
         left -= marked.pop("folded")
-        alpha = float(log_alpha[i])
-        shown.append({"draw": i, "log_alpha": alpha, "until": beta_text(alpha), **marked})
+        own = {"draw": int(accepted.index[i]), "log_alpha": alpha, "until": beta_text(alpha)}
+        shown.append({**own, **marked})
     return shown
 
 
