@@ -7,13 +7,14 @@ import random
 import numpy as np
 import pytest
 import torch
+from tokenizers import decoders
 
 import quasir as qr
 from quasir import recipes
 from quasir.guides.guide import FACTS, Setting
 from quasir.guides.trie import Trie
 from quasir.recipes.building import build
-from quasir.text.fingerprints import find_setting, weights_digest
+from quasir.text.fingerprints import find_setting, tokenizer_digest, weights_digest
 from quasir.text.guided import Guided
 from tests.guides.small import model, texts_of
 
@@ -103,6 +104,30 @@ def test_a_false_guarantee_is_not_given(monkeypatch):
     close = np.exp(np.minimum(log_p, certificate.log_beta + log_q))
     p = np.exp(log_p)
     assert np.abs(p / p.sum() - close / close.sum()).sum() / 2 > 0.9
+
+
+def changed_weights(lm):
+    for x in lm.model.parameters():
+        x.data.add_(0.5 * torch.randn_like(x))  # unlike x.add_, this is not counted by torch
+
+
+CHANGES = {
+    "weights was": changed_weights,
+    "max_tokens of the base is 5 now": lambda lm: setattr(lm, "max_tokens", 5),
+    "temperature was": lambda lm: setattr(lm, "warp", lm.varied(temperature=0.3).warp),
+}
+
+
+@pytest.mark.parametrize("said", CHANGES)
+def test_a_model_that_is_changed_in_place_gives_no_ceiling(said):
+    lm, guide = model(PIECES, limit=4), qr.guides.regex(PATTERN)
+    q = lm.guided(learnt(lm, guide))
+    assert q.log_most_base_ratio(lm, lm * guide.feature) < 0
+    CHANGES[said](lm)
+    with pytest.raises(qr.errors.InputError, match=said):
+        q.log_most_base_ratio(lm, lm * guide.feature)
+    with pytest.raises(qr.errors.InputError, match=said):
+        q.learn(texts_of(lm)[:3])
 
 
 PATTERNS = ("(ab)*b", "[ab]{2,9}b", "a(b|ab)*", "(a|bb)+", "[ab]*")
@@ -237,6 +262,17 @@ def test_the_hash_of_weights_sees_every_change():
     other = model(PIECES)
     other.model.config.scale_attn_by_inverse_layer_idx = True
     assert weights_digest(other.model) != first
+
+
+def test_the_hash_of_a_tokenizer_sees_what_its_decoder_does():
+    def digest(*parts):
+        tokenizer = model(PIECES).tokenizer
+        tokenizer.backend_tokenizer.decoder = decoders.Sequence(list(parts))
+        return tokenizer_digest(tokenizer)
+
+    first = digest(decoders.Replace("a", " "), decoders.Fuse())
+    assert first == digest(decoders.Replace("a", " "), decoders.Fuse())
+    assert first != digest(decoders.Replace("b", " "), decoders.Fuse())
 
 
 def test_a_difference_is_named():

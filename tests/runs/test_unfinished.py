@@ -139,6 +139,21 @@ def test_what_a_kill_leaves_is_read_only_if_it_is_right(tmp_path):
         shutil.rmtree(tmp_path / "run")
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_run_that_is_drawn_on_keeps_the_draws_of_its_last_shard(tmp_path, damaged):
+    whole, store, target = begun(tmp_path / "whole", 4), begun(tmp_path / "run", 4), Slow()
+    draw_into(whole, Slow(), FLAT, 9000)
+    sizes = [700, 3000, 4096, 5000, 9000]
+    made = [draw_into(store, target, FLAT, n) for n in sizes[:-1]]
+    assert made == np.diff([0, *sizes[:-1]]).tolist()
+    assert target.scored == 5000
+    if damaged:  # then all of that shard is drawn again
+        store.path(1).write_bytes(store.path(1).read_bytes()[:-9])
+    assert draw_into(store, target, FLAT, 9000) == 4000 + 904 * damaged
+    assert hashes(store) == hashes(whole)
+    assert not (store.folder / "draws" / UNFINISHED).exists()
+
+
 def test_an_interrupted_call_says_what_is_kept(tmp_path):
     class Interrupted(Slow):
         def log_score(self, items):
@@ -339,6 +354,10 @@ def test_a_slow_model_that_is_killed_gives_the_same_bits(lm, tmp_path, monkeypat
     left[0] = 1000
     assert draw_into(store, target, lm, 200) == 40
     assert hashes(store) == hashes(whole)
+    longer = begun(tmp_path / "longer", 1)
+    draw_into(longer, target, lm, 300)
+    assert draw_into(store, target, lm, 300) == 108  # 192 of the 200 begin where they would have
+    assert hashes(store) == hashes(longer)
 
 
 def test_a_part_of_a_request_is_that_of_the_whole(lm):

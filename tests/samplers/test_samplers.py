@@ -48,6 +48,9 @@ def test_log_p_beta_is_normalised_and_not_log_q():
     assert np.abs(samples.log_p_beta - samples.log_q).max() > 0.1
     np.testing.assert_allclose(samples.log_q, stats.poisson(10).logpmf(samples.items))
     np.testing.assert_allclose(samples.log_p, stats.poisson(11).logpmf(samples.items))
+    for name, value in (("log_beta", 0.0), ("proposal", TARGET), ("target", PROPOSAL)):
+        setattr(sampler, name, value)  # the Z_beta of before is not that of now
+        assert np.exp(sampler.log_prob(support)).sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_where_the_support_is_not_listed_z_beta_is_estimated():

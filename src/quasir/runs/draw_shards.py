@@ -14,7 +14,14 @@ from quasir.draws.ceiling import RatioBounds, ratio_bounds
 from quasir.draws.draw_blocks import RowMaker, cut_warnings, rows_at_once
 from quasir.engines.engine import Engine, Task, Work
 from quasir.errors import StoreError
-from quasir.runs.shard_work import Tally, Written, begin_drawing, run_tasks, write_drawn
+from quasir.runs.shard_work import (
+    Tally,
+    Written,
+    begin_drawing,
+    keep_short_shard,
+    run_tasks,
+    write_drawn,
+)
 from quasir.store import Store
 from quasir.store.locations import Location, location_of
 from quasir.store.manifest import Origin
@@ -53,6 +60,8 @@ def draw_into(
         store.write_manifest()
     refuse_other_ratios(RatioBounds.from_dict(store.manifest.known), known, store)
     missing = store.missing(n)
+    for number in store.shards.keys() & set(missing):
+        keep_short_shard(store, number, rows_at_once(target, proposal))
     tasks = [(number, store.draws_in(number, n)) for number in missing]
     tally = Tally(sum(size for _, size in tasks), progress_of(progress, "drawn"))
     here = _here(store, target, proposal, tally)

@@ -169,6 +169,21 @@ class _Parts:
         return self.origin.mark(self.number) | {b"start": json.dumps(start).encode()}
 
 
+def keep_short_shard(store: Store, number: int, at_once: int | None) -> None:
+    """Make a shard with too few draws its own first part, so that only the rest is drawn."""
+    import pyarrow as pa
+
+    from quasir.store.shard_format import read_part
+
+    shard = store.shards[number]
+    kept = shard.draws if at_once is None else shard.draws // at_once * at_once
+    with contextlib.suppress(ValueError, OSError, StoreError):
+        content = store.location.content(shard_name(number))
+        if kept and hashlib.sha256(content).hexdigest() == shard.sha256:
+            rows = read_part(pa.BufferReader(content)).slice(0, kept)
+            _Parts(store.location.within(UNFINISHED), number, store.origin).write(rows, kept)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """A shard that a worker has written, and what the manifest records about it."""

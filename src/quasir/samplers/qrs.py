@@ -39,7 +39,8 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
     ) -> None:
         super().__init__(target, proposal)
         self.log_beta = as_log_beta(beta, log_beta)
-        self._log_z_beta: float | None = None
+        # With the P, q and beta that it is of, since these can be assigned anew.
+        self._log_z_beta: tuple[Target, Proposal, float, float] | None = None
 
     def collector(self, n: int | None) -> Accepted[Result_co]:
         """Return an empty collector of accepted draws."""
@@ -77,15 +78,19 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
 
         It is exact if the support can be listed, else the first estimate made.
         """
-        if self._log_z_beta is None:
-            self._log_z_beta = enumerate_log_z_beta(self.target, self.proposal, self.log_beta)
-        if self._log_z_beta is None:
+        known, log_z = self._log_z_beta, None
+        if known and known[0] is self.target and known[1] is self.proposal:
+            log_z = known[3] if known[2] == self.log_beta else None
+        if log_z is None:
+            log_z = enumerate_log_z_beta(self.target, self.proposal, self.log_beta)
+        if log_z is None:
             if accepted is None:
                 streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
                 accepted = QRS(self.target, self.proposal, log_beta=self.log_beta).collector(None)
                 accepted.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
-            self._log_z_beta = log_z_beta(self.log_beta, accepted.chances / accepted.seen)
-        return log_normaliser(self._log_z_beta, log_prob, items, self.target, self.proposal)
+            log_z = log_z_beta(self.log_beta, accepted.chances / accepted.seen)
+        self._log_z_beta = self.target, self.proposal, self.log_beta, log_z
+        return log_normaliser(log_z, log_prob, items, self.target, self.proposal)
 
 
 class Accepted(Collector[Result_co]):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from quasir.guides.guide import FACTS, Setting
 from quasir.guides.language import Language
@@ -56,13 +57,13 @@ def find_setting(
 def weights_digest(model: Any) -> str:
     """Return the hash of a model's weights and configuration; found again where they changed."""
     state = sorted(model.state_dict().items())
-    # A tensor counts its changes in place.
-    now = [(x.data_ptr(), 0 if x.is_inference() else x._version) for _, x in state]
+    facts = {k: v for k, v in model.config.to_diff_dict().items() if k not in PASSING}
+    config = json.dumps(facts, sort_keys=True, default=str)
+    now = [config, *(_quick_look(x) for _, x in state)]
     if model in _known and _known[model][0] == now:
         return _known[model][1]
     total = hashlib.sha256(type(model).__name__.encode())
-    config = {k: v for k, v in model.config.to_diff_dict().items() if k not in PASSING}
-    total.update(json.dumps(config, sort_keys=True, default=str).encode())
+    total.update(config.encode())
     for name, value in state:
         total.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         flat = value.detach().cpu().contiguous().reshape(-1)
@@ -71,14 +72,28 @@ def weights_digest(model: Any) -> str:
     return _known[model][1]
 
 
+def _quick_look(x: Tensor) -> tuple[Any, ...]:
+    """Return what tells a tensor from itself before a change, without a hash.
+
+    A tensor counts its changes in place, but not those through `.data`: sums show these.
+    """
+    version = 0 if x.is_inference() else x._version
+    flat = x.detach().reshape(-1)
+    sums = [flat[part::2].sum(dtype=torch.float64).item() for part in (0, 1)]
+    return x.data_ptr(), version, *map(repr, sums)
+
+
 def tokenizer_digest(tokenizer: Any) -> str:
     """Return the hash of what decides which token has which bytes, and which one ends a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
+    decoder = None if backend is None else type(backend.decoder).__name__
+    if backend is not None and decoder not in ("NoneType", "ByteLevel"):  # these have no options
+        decoder = backend.decoder.__getstate__().decode()
     facts = [
         sorted(tokenizer.get_vocab().items()),
         sorted(tokenizer.all_special_ids),
         tokenizer.eos_token_id,
-        None if backend is None else type(backend.decoder).__name__,
+        decoder,
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 

@@ -124,7 +124,16 @@ class Guided:
         return next((part for part in self.guide.parts if isinstance(part, Trie)), None)
 
     def _refuse_other_settings(self) -> None:
-        """Refuse what was learned or fitted where something that it depends on was another."""
+        """Refuse what was learned or fitted where something that it depends on was another.
+
+        It is asked again where a ceiling is derived, since a model can be changed in place.
+        """
+        base = self.base
+        if self.max_tokens != base.max_tokens or self.tokenizer is not base.tokenizer:
+            raise InputError(
+                f"max_tokens of the base is {base.max_tokens} now, and was {self.max_tokens}, "
+                "or its tokenizer was replaced: make the proposal again with base.guided(guide)."
+            )
         for part in self.guide.parts:
             here = find_setting(self.base, self.languages, part.depends_on)
             if difference := (part.setting or Setting()).difference(here):
@@ -253,6 +262,7 @@ class Guided:
         """
         if base is not self.base:
             return math.inf
+        self._refuse_other_settings()
         log_guided = math.inf
         if self.guide.below_one and self._within_language(target):
             log_guided = self.log_first_mass
@@ -312,6 +322,7 @@ class Guided:
                 f"{self.guide!r} has no language, so there is nothing to learn about it: a trie "
                 "needs a guide such as qr.guides.json_schema."
             )
+        self._refuse_other_settings()
         items = draws.items if isinstance(draws, Draws) else draws
         if items is None:
             raise InputError("these draws have no items, but a trie is made of their tokens.")
