@@ -18,8 +18,6 @@ from pathlib import Path
 from quasir.core.files import make_folder, unwritable, write_json
 from quasir.errors import StoreError
 
-__all__ = ["ask_to_stop", "clear_stop", "holder_ended", "locked", "stop_asked"]
-
 STOP = "stop"
 
 
@@ -28,11 +26,6 @@ def locked(folder: Path) -> Iterator[None]:
     """Make a run's folder, and lock it for this process, until the process ends in any way.
 
     Only what writes needs this: a run that cannot be written can still be looked at.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be made or written, or another process holds it.
     """
     make_folder(folder)
     with ExitStack() as stack:

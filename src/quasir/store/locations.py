@@ -15,8 +15,6 @@ from typing import Any, Protocol
 from quasir.core.files import hash_of, write_with
 from quasir.errors import InputError
 
-__all__ = ["Location", "location_of"]
-
 
 class Location(Protocol):
     """A place for files, each whole or absent."""
@@ -26,7 +24,7 @@ class Location(Protocol):
     """Whether a file's identity changes whenever it is written."""
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Let `write` fill a file, store it under `name`, and return its SHA-256."""
+        """Let `write` fill a temporary file, rename it to `name`, and return its SHA-256."""
 
     def content(self, name: str) -> bytes:
         """Return the content of a file; FileNotFoundError if it is absent."""
@@ -56,8 +54,20 @@ class Location(Protocol):
         """Return the location of a folder in this one."""
 
 
-class Folder:
-    """A folder on this machine, or one that all machines share."""
+def location_of(address: str | Path) -> Location:
+    """Return the location of an address: a folder, unless it has a scheme."""
+    if isinstance(address, Path) or "://" not in address:
+        return _Folder(Path(address))
+    return _Remote(address)
+
+
+def _unique() -> str:
+    """Return a part of a name that keeps the temporary files of two writers apart."""
+    return f".{uuid.uuid4().hex[:8]}"
+
+
+class _Folder:
+    """A folder on this machine, or one that all machines share; pyarrow maps its files."""
 
     tells_time = True
 
@@ -67,7 +77,6 @@ class Folder:
         self.address = str(path.resolve())
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Write a temporary file, then rename it; two writers of one name do not collide."""
         self.path.mkdir(parents=True, exist_ok=True)
         hashed = ""
 
@@ -76,52 +85,43 @@ class Folder:
             write(temporary)
             hashed = hash_of(temporary)
 
-        write_with(self.path / name, write_and_hash, tag=f".{uuid.uuid4().hex[:8]}")
+        write_with(self.path / name, write_and_hash, tag=_unique())
         return hashed
 
     def content(self, name: str) -> bytes:
-        """Return the content of a file."""
         return (self.path / name).read_bytes()
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file."""
         return hash_of(self.path / name)
 
     def source(self, name: str) -> Path:
-        """Return the file's path, for pyarrow to map into memory."""
         return self.path / name
 
     def identity(self, name: str) -> list[int]:
-        """Return the file's size and time."""
         facts = (self.path / name).stat()
         return [facts.st_size, facts.st_mtime_ns]
 
     def names(self) -> list[str]:
-        """Return the names of the whole files here, in order."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
         return []
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove temporary files."""
         for left in self.path.glob(".*.partial"):
             left.unlink(missing_ok=True)
 
     def drop(self) -> None:
-        """Remove all files, and the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def within(self, folder: str) -> Folder:
-        """Return the location of a folder in this one."""
-        return Folder(self.path / folder)
+    def within(self, folder: str) -> _Folder:
+        return _Folder(self.path / folder)
 
 
-class Remote:
-    """An address that fsspec opens."""
+class _Remote:
+    """An address that fsspec opens; files are fetched whole."""
 
     tells_time = False
 
@@ -139,73 +139,57 @@ class Remote:
         return f"{self._root}/{name}"
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Upload a file under a temporary name, then move it: no file is ever incomplete."""
-        beside = self._at(f".{name}.{uuid.uuid4().hex[:8]}.partial")
+        temporary = self._at(f".{name}{_unique()}.partial")
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / name
             write(local)
             hashed = hash_of(local)
             self._files.makedirs(self._root, exist_ok=True)
             try:
-                self._files.put_file(str(local), beside)
-                self._files.mv(beside, self._at(name))
+                self._files.put_file(str(local), temporary)
+                self._files.mv(temporary, self._at(name))
             except BaseException:
                 with contextlib.suppress(Exception):
-                    self._files.rm(beside)
+                    self._files.rm(temporary)
                 raise
         return hashed
 
     def content(self, name: str) -> bytes:
-        """Return the content of a file."""
         content: bytes = self._files.cat_file(self._at(name))
         return content
 
     def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file, fetched."""
         return hashlib.sha256(self.content(name)).hexdigest()
 
     def source(self, name: str) -> Any:
-        """Return the file's content, fetched."""
         import pyarrow as pa
 
         return pa.BufferReader(self.content(name))
 
     def identity(self, name: str) -> list[int]:
-        """Return the file's size; its hash is in the manifest."""
         return [int(self._files.info(self._at(name))["size"])]
 
-    def names(self) -> list[str]:
-        """Return the names of the whole files here, in order."""
+    def _listed(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             there = self._files.ls(self._root, detail=False, refresh=True)
-            names = (path.rstrip("/").rpartition("/")[2] for path in there)
-            return sorted(name for name in names if not name.startswith("."))
+            return sorted(path.rstrip("/").rpartition("/")[2] for path in there)
         return []
 
+    def names(self) -> list[str]:
+        return [name for name in self._listed() if not name.startswith(".")]
+
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._at(name))
 
     def clean(self) -> None:
-        """Remove temporary files."""
-        with contextlib.suppress(FileNotFoundError):
-            for left in self._files.ls(self._root, detail=False):
-                if left.endswith(".partial"):
-                    self._files.rm(left)
+        for name in self._listed():
+            if name.endswith(".partial"):
+                self.remove(name)
 
     def drop(self) -> None:
-        """Remove all files, and the folder."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm(self._root, recursive=True)
 
-    def within(self, folder: str) -> Remote:
-        """Return the location of a folder in this one."""
-        return Remote(f"{self.address.rstrip('/')}/{folder}")
-
-
-def location_of(address: str | Path) -> Location:
-    """Return the location of an address: a folder, unless it has a scheme."""
-    if isinstance(address, Path) or "://" not in address:
-        return Folder(Path(address))
-    return Remote(address)
+    def within(self, folder: str) -> _Remote:
+        return _Remote(f"{self.address.rstrip('/')}/{folder}")

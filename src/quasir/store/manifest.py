@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from quasir.core import __version__
 from quasir.core.formatting import short_repr
@@ -21,134 +21,112 @@ FORMAT = VERSION
 """Format of runs: the version of their random streams."""
 BLOCKS_A_SHARD = 256
 """262,144 draws, or 10 MB of numbers. Runs of language models, which are slower, have fewer."""
+Check: TypeAlias = Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and value > 0
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+
+
+def _all(check: Check) -> Check:
+    return lambda value: isinstance(value, (list, tuple)) and all(map(check, value))
+
+
+def _may_be(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _are_rounds(value: Any) -> bool:
+    """Return whether these are the draws of the same contexts, never fewer than before."""
+    return (
+        _all(_all(_is_whole))(value)
+        and len({len(totals) for totals in value}) <= 1
+        and all(a <= b for r, s in pairwise(value) for a, b in zip(r, s, strict=True))
+    )
 
 
 @dataclass(frozen=True)
 class Shard:
     """The manifest's entry for a shard.
 
-    Attributes
-    ----------
-    draws : int
-    sha256 : str
-        Hash of its file.
-    seconds : float or None
-        Time that one worker took to draw and write it.
-    file : list of int or None
-        `Location.identity` of the file when it was written. As long as that is the same, the
-        hash need not be computed again.
+    As long as the file's `Location.identity` is `file`, its hash need not be computed again.
     """
 
     draws: int
     sha256: str
-    seconds: float | None = None
-    file: list[int] | None = None
+    seconds: float | None = None  # that one worker took to draw and write it
+    file: list[int] | None = None  # `Location.identity` of the file when it was written
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest's entry."""
-        seconds = {} if self.seconds is None else {"seconds": round(self.seconds, 4)}
-        file = {} if self.file is None else {"file": self.file}
-        return {"draws": self.draws, "sha256": self.sha256, **seconds, **file}
+        seconds = None if self.seconds is None else round(self.seconds, 4)
+        content = {**vars(self), "seconds": seconds}
+        return {name: value for name, value in content.items() if value is not None}
 
     @classmethod
     def from_dict(cls, entry: Any) -> Shard:
         """Read the manifest's entry."""
-        _must(isinstance(entry, dict), "an entry of a shard is not a mapping")
-        shard = cls(
-            draws=entry.get("draws"),
-            sha256=entry.get("sha256"),
-            seconds=entry.get("seconds"),
-            file=entry.get("file"),
-        )
-        _must(_is_count(shard.draws), f"a shard has {shard.draws!r} draws")
-        _must(isinstance(shard.sha256, str), f"a shard has the hash {shard.sha256!r}")
-        time = shard.seconds
-        _must(time is None or (_is_number(time) and time >= 0), f"a shard took {time!r} seconds")
-        file = shard.file
-        known = file is None or (isinstance(file, list) and all(map(_is_whole, file)))
-        _must(known, f"a shard's file is {file!r}")
+        _must(_is_mapping(entry), "an entry of a shard is not a mapping")
+        shard = cls(**{name: entry.get(name) for name in OF_SHARD})
+        _check(shard, OF_SHARD, "a shard's")
         return shard
+
+
+OF_SHARD: dict[str, Check] = {
+    "draws": _is_count,
+    "sha256": _is_text,
+    "seconds": _may_be(_is_time),
+    "file": _may_be(_all(_is_whole)),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The facts of a run, without its shards.
+    """The facts of a run, without its shards."""
 
-    Attributes
-    ----------
-    format : int
-        Version of this file, and of the random streams.
-    quasir : str
-        Version of the package that began the run.
-    seed, block, blocks_a_shard : int
-        Seed, draws in a block, and blocks in each shard but the last.
-    models : list of dict
-        Name, revision and hash of each model.
-    recipe : str or None
-        Hash of what the draws depend on in the run's recipe; None for draws saved from Python.
-    code : dict
-        Name of each file of the user's own features -> its hash.
-    shards_at : str or None
-        Address of the shards, where they are not in the run's folder.
-    warnings : tuple of str
-        Problems of the run that cannot be seen in its draws.
-    known : dict or None
-        What is known about ratios that were not drawn (`quasir.draws.ratio_bounds.RatioBounds`).
-    workers, machines : int or None
-        How many workers and machines drew the last shards.
-    stopped : str or None
-        Why the drawing was stopped, if it was asked to stop.
-    base_check : dict or None
-        Draws of the base, scored by the proposal (`quasir.draws.support.BaseCheck`).
-    contexts : str or None
-        Of a run over contexts: the hash of their table, `contexts.jsonl`.
-    rounds : list of lists of int, or None
-        Of a run over contexts: the draws of each context in all, after each round of drawing.
-    """
-
+    format: int = FORMAT  # version of this file, and of the random streams
+    quasir: str = __version__  # version of the package that began the run
     seed: int
-    blocks_a_shard: int = BLOCKS_A_SHARD
-    format: int = FORMAT
-    quasir: str = __version__
-    block: int = BLOCK
-    models: list[dict[str, Any]] = field(default_factory=list)
+    block: int = BLOCK  # draws in a block
+    blocks_a_shard: int = BLOCKS_A_SHARD  # blocks in each shard but the last
+    models: list[dict[str, Any]] = field(default_factory=list)  # name, revision, hash of each
+    # Hash of what the draws depend on in the run's recipe; None for draws saved from Python.
     recipe: str | None = None
-    code: dict[str, str] = field(default_factory=dict)
-    shards_at: str | None = None
-    warnings: tuple[str, ...] = ()
-    known: dict[str, Any] | None = None
-    workers: int | None = None
+    code: dict[str, str] = field(default_factory=dict)  # file of the user's features -> its hash
+    shards_at: str | None = None  # address of the shards, if not in the run's folder
+    warnings: tuple[str, ...] = ()  # problems of the run that cannot be seen in its draws
+    known: dict[str, Any] | None = None  # a `RatioBounds`: what bounds ratios that were not drawn
+    workers: int | None = None  # that drew the last shards
     machines: int | None = None
-    stopped: str | None = None
-    base_check: dict[str, Any] | None = None
-    contexts: str | None = None
+    stopped: str | None = None  # why the drawing was stopped, if it was asked to stop
+    base_check: dict[str, Any] | None = None  # a `BaseCheck`: draws of the base, scored by q
+    contexts: str | None = None  # of a run over contexts: the hash of their table
+    # Of a run over contexts: the draws of each context in all, after each round of drawing.
     rounds: list[list[int]] | None = None
 
     def to_dict(self, shards: Mapping[int, Shard], draws: int) -> dict[str, Any]:
         """Return the file's content, with the shards and the number of draws before a gap."""
         in_order = sorted(shards.items())
         shards_hash = hashlib.sha256("".join(shard.sha256 for _, shard in in_order).encode())
-        optional = {
-            "shards_at": self.shards_at,
-            "warnings": list(self.warnings) or None,
-            "known": self.known,
-            "workers": self.workers,
-            "machines": self.machines,
-            "stopped": self.stopped,
-            "base_check": self.base_check,
-            "contexts": self.contexts,
-            "rounds": self.rounds,
-        }
+        facts = {**vars(self), "warnings": list(self.warnings) or None}
         content = {
-            "format": self.format,
-            "quasir": self.quasir,
-            "seed": self.seed,
-            "block": self.block,
-            "blocks_a_shard": self.blocks_a_shard,
-            "models": self.models,
-            "recipe": self.recipe,
-            "code": self.code,
-            **{name: value for name, value in optional.items() if value is not None},
+            **{name: fact for name, fact in facts.items() if fact is not None or name == "recipe"},
             "draws": draws,
             "content": shards_hash.hexdigest(),
             "shards": {shard_name(number): shard.to_dict() for number, shard in in_order},
@@ -158,7 +136,7 @@ class Manifest:
     @classmethod
     def from_dict(cls, content: Any) -> tuple[Manifest, dict[int, Shard]]:
         """Read the file's content; return the manifest and the shards."""
-        _must(isinstance(content, dict), "it is not a mapping")
+        _must(_is_mapping(content), "it is not a mapping")
         for name in ("format", "seed", "block", "blocks_a_shard", "shards"):
             _must(name in content, f"it has no {name!r}")
         _must(
@@ -172,50 +150,37 @@ class Manifest:
             f"its own hash, {seal!r}, is not that of its content, so something in it was "
             "changed by hand",
         )
-        known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        manifest = cls(**known)
-        manifest._check()
+        manifest = cls(**{name: content[name] for name in OF_MANIFEST if name in content})
+        _check(manifest, OF_MANIFEST, "its")
+        _must((manifest.rounds is None) == (manifest.contexts is None), "it lacks its rounds")
         entries = content["shards"]
-        _must(isinstance(entries, dict), "its shards are not a mapping")
+        _must(_is_mapping(entries), "its shards are not a mapping")
         shards = {shard_number(name): Shard.from_dict(entry) for name, entry in entries.items()}
         size = manifest.block * manifest.blocks_a_shard
         _must(all(s.draws <= size for s in shards.values()), f"a shard has over {size:,} draws")
-        return manifest, shards
+        return replace(manifest, warnings=tuple(manifest.warnings)), shards
 
-    def _check(self) -> None:
-        _must(_is_whole(self.seed) and self.seed <= LARGEST_SEED, f"its seed is {self.seed!r}")
-        _must(_is_count(self.blocks_a_shard), f"its blocks_a_shard is {self.blocks_a_shard!r}")
-        _must(isinstance(self.quasir, str), f"its version is {self.quasir!r}")
-        models = self.models
-        _must(
-            isinstance(models, list) and all(isinstance(model, dict) for model in models),
-            f"its models are {models!r}",
-        )
-        _must(isinstance(self.code, dict), f"its code is {self.code!r}")
-        for name in ("recipe", "shards_at", "stopped", "contexts"):
-            value = getattr(self, name)
-            _must(value is None or isinstance(value, str), f"its {name} is {value!r}")
-        warnings = self.warnings
-        _must(
-            isinstance(warnings, (list, tuple))
-            and all(isinstance(warning, str) for warning in warnings),
-            f"its warnings are {warnings!r}",
-        )
-        object.__setattr__(self, "warnings", tuple(warnings))
-        for name in ("workers", "machines"):
-            value = getattr(self, name)
-            _must(value is None or _is_count(value), f"its {name} is {value!r}")
-        rounds = self.rounds
-        fine = rounds is None or (
-            isinstance(rounds, list)
-            and all(isinstance(r, list) and all(map(_is_whole, r)) for r in rounds)
-            and len({len(r) for r in rounds}) <= 1
-            and all(a <= b for r, s in pairwise(rounds) for a, b in zip(r, s, strict=True))
-        )
-        _must(fine and (rounds is None) == (self.contexts is None), f"its rounds are {rounds!r}")
-        for name in ("base_check", "known"):
-            value = getattr(self, name)
-            _must(value is None or isinstance(value, dict), f"its {name} is {value!r}")
+
+OF_MANIFEST: dict[str, Check] = {
+    "format": _is_count,
+    "quasir": _is_text,
+    "seed": lambda value: _is_whole(value) and value <= LARGEST_SEED,
+    "block": _is_count,
+    "blocks_a_shard": _is_count,
+    "models": _all(_is_mapping),
+    "recipe": _may_be(_is_text),
+    "code": _is_mapping,
+    "shards_at": _may_be(_is_text),
+    "warnings": _all(_is_text),
+    "known": _may_be(_is_mapping),
+    "workers": _may_be(_is_count),
+    "machines": _may_be(_is_count),
+    "stopped": _may_be(_is_text),
+    "base_check": _may_be(_is_mapping),
+    "contexts": _may_be(_is_text),
+    "rounds": _may_be(_are_rounds),
+}
+"""Name -> whether a value can be this fact; nothing else is read from the file."""
 
 
 def seal_of(content: Mapping[str, Any]) -> str:
@@ -236,21 +201,15 @@ def shard_number(name: str) -> int:
     return int(digits)
 
 
+def _check(thing: Shard | Manifest, checks: Mapping[str, Check], of: str) -> None:
+    for name, check in checks.items():
+        value = getattr(thing, name)
+        _must(check(value), f"{of} {name} is {value!r}")
+
+
 def _must(holds: bool, otherwise: str) -> None:
     if not holds:
         raise StoreError(otherwise if len(otherwise) <= LONGEST else f"{otherwise[:LONGEST]}...")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value > 0
 
 
 KEY = b"quasir"
@@ -258,14 +217,7 @@ KEY = b"quasir"
 
 @dataclass(frozen=True)
 class Origin:
-    """What the draws of a run are made from.
-
-    Attributes
-    ----------
-    seed : int
-    recipe : str or None
-        Hash of what the draws depend on; None for draws that were saved from Python.
-    """
+    """What the draws of a run are made from: the seed, and the hash of the recipe's part in it."""
 
     seed: int
     recipe: str | None = None

@@ -22,17 +22,6 @@ from quasir.core.types import Items
 from quasir.errors import InputError
 from quasir.store.store import CONTEXT, FEATURE, Rows
 
-__all__ = [
-    "items_from",
-    "joined",
-    "read",
-    "read_part",
-    "rows_from",
-    "schema_of",
-    "table_of",
-    "write",
-]
-
 TAG = "__quasir__"
 """Key of a dictionary that stands for an array, with its dtype, or for a tuple."""
 

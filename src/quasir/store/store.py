@@ -34,16 +34,9 @@ CONTEXT = "context"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Draws as a store keeps them.
+    """Draws as a store keeps them."""
 
-    Attributes
-    ----------
-    columns : dict
-        log_q, log_p, log_u, log_base if it is known, and `feature:NAME` for each feature.
-    items : column of items, or None
-    """
-
-    columns: dict[str, NDArray[Any]]
+    columns: dict[str, NDArray[Any]]  # log_q, log_p, log_u, log_base if known, feature:NAME
     items: Items = None
 
     def __len__(self) -> int:
@@ -52,14 +45,10 @@ class Rows:
 
 ITEMS = ("text", "token_ids", "item", "json")
 """Columns of a shard that hold its items."""
-MAY_BE_FORGOTTEN = 1 / 500
-"""Share of the shards that a killed process may have to draw again, and
-"""
-FORGOTTEN_SECONDS = 3.0
-"""the longest time without their being listed.
+MAY_BE_FORGOTTEN, FORGOTTEN_SECONDS = 1 / 500, 3.0
+"""Share of the shards, and seconds of drawing, that a killed process may have to draw again.
 
-The manifest lists all shards. With 100,000 of them, writing it after each shard would take longer
-than drawing.
+With 100,000 shards, writing the manifest after each would take longer than drawing.
 """
 
 
@@ -284,20 +273,7 @@ class Store:
         self.write_manifest()
 
     def rows(self, items: bool = True, check: bool = True) -> Rows:
-        """Return the rows before the first gap.
-
-        Parameters
-        ----------
-        items : bool
-            Whether to read the items too; without them only numbers are read.
-        check : bool
-            Whether to compare every shard with its hash first.
-
-        Raises
-        ------
-        StoreError
-            If a shard is damaged or absent.
-        """
+        """Return the rows before the first gap; `check` compares every shard with its hash."""
         if check:
             self.check()
         return self._rows(self.numbers(), items, check=False)
