@@ -2,8 +2,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# A worker a core, each on one thread; the tests of one file share what they set up.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
+# A worker per core, each on one thread. The tests of one file share what they set up, and the folders
+# with the longest files come first (tests/conftest.py), so that no core waits for the last file.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder
 
 export HF_HUB_OFFLINE := 1
 

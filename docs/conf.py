@@ -59,6 +59,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_navbar_depth": 1,
+    "collapse_navbar": True,  # or every page would have the whole tree, and take twice as long
     "show_toc_level": 2,
     "use_download_button": False,
     "use_fullscreen_button": False,

@@ -1,4 +1,4 @@
-"""Hypothesis tries the same examples each time, and no test asks another machine for anything."""
+"""The same examples each time, the longest tests first, and no other machine is asked."""
 
 import ipaddress
 import os
@@ -12,6 +12,18 @@ settings.load_profile("repeatable")
 
 # For the commands that tests start, too; here, before any library reads it.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+LONGEST_FIRST = ("cli", "docs", "training", "contexts", "engines", "tuning", "runs", "text", "core")
+"""Folders of tests with files that take long: begun last, one would keep one core busy alone."""
+
+
+def pytest_collection_modifyitems(items):
+    def rank(item):
+        folder = item.path.parent.name if "tests" in item.path.parts else None
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=rank)
+
 
 OWN = {socket.gethostname(), socket.getfqdn(), "localhost", ""}
 connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo

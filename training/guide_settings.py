@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import quasir as qr
 from quasir import recipes
-from quasir.recipes.building import build
-from quasir.recipes.models import BUILT_IN_GUIDES
+from quasir.recipes.building import BUILT_IN_GUIDES, build
 from quasir.recipes.schema import Source
 from quasir.text.fingerprints import find_setting
 

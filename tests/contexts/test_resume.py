@@ -8,7 +8,7 @@ import yaml
 
 import quasir as qr
 from quasir.engines import Local, Ray
-from quasir.recipes.context_file import read_contexts
+from quasir.recipes.placeholders import read_contexts
 from quasir.runs.contexts.pipeline import draw_contexts
 from quasir.runs.pipeline import begin_contexts
 from quasir.store.context_store import ContextStore

@@ -15,8 +15,7 @@ from quasir.draws.draw_blocks import draw_blocks
 from quasir.errors import InputError, StoreError
 from quasir.recipes import from_dict
 from quasir.recipes.building import build, resolve
-from quasir.recipes.context_file import Context
-from quasir.recipes.placeholders import fill
+from quasir.recipes.placeholders import Context, fill
 from quasir.store import Store
 from tests.contexts.recipes import CONTEXTS, RECIPE, law
 

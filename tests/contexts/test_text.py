@@ -10,7 +10,7 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.errors import InputError
 from quasir.recipes import from_dict
-from quasir.recipes.context_file import read_contexts
+from quasir.recipes.placeholders import read_contexts
 from quasir.runs.contexts.drawing import drawn
 from quasir.runs.contexts.maker import Builder
 from quasir.runs.contexts.table import Entry

@@ -9,8 +9,7 @@ import pytest
 
 import quasir as qr
 from quasir import recipes
-from quasir.recipes.context_file import read_contexts
-from quasir.recipes.placeholders import fields_of, fill, refuse_missing
+from quasir.recipes.placeholders import fields_of, fill, read_contexts, refuse_missing
 from tests.guides.small import all_ids, model
 
 FOLDER = Path(__file__).parents[2] / "examples"

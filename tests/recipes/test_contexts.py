@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quasir.errors import InputError
-from quasir.recipes.context_file import read_contexts
+from quasir.recipes.placeholders import read_contexts
 
 
 def wrong(tmp_path, name, content, **options):

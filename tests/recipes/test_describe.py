@@ -4,7 +4,7 @@ import json
 
 from quasir import recipes
 from quasir.recipes.describe import MODELS, terms_of
-from tests.cli.helpers import quasir
+from tests.cli.helpers import inside
 
 
 def test_every_built_in_model_states_its_terms():
@@ -26,11 +26,11 @@ def test_terms_of_all_parts_are_listed_once():
 
 
 def test_the_command_prints_them():
-    out, _ = quasir("recipes", "--json")
+    _, out, _ = inside("recipes", "--json")
     told = json.loads(out)
     assert told["scientists"]["terms"] == ["cc-by-sa-4.0"]
     assert told["poissons"]["terms"] == []
-    plain, _ = quasir("recipes")
+    _, plain, _ = inside("recipes")
     assert "Weights: cc-by-sa-4.0." in plain
 
 

@@ -9,9 +9,16 @@ from quasir import recipes
 from quasir.errors import InputError, RecipeError
 from quasir.recipes import parsing
 from quasir.recipes.building import build, features_of
-from quasir.recipes.context_file import Context, read_contexts
 from quasir.recipes.parts import escape_for_language
-from quasir.recipes.placeholders import check_filled, fields_of, fill, prompt_fields, refuse_missing
+from quasir.recipes.placeholders import (
+    Context,
+    check_filled,
+    fields_of,
+    fill,
+    prompt_fields,
+    read_contexts,
+    refuse_missing,
+)
 
 RECIPE = """
 base: {model: quasir/biographies, prompt: "About {name}:"}

@@ -24,7 +24,7 @@ def refuse_no_model(name: str, built_in: Iterable[str]) -> None:
     )
 
 
-def why_silent(name: str, revision: str | None = None) -> str | None:
+def why_silent(name: str) -> str | None:
     """Return why the hub cannot be asked for a model, or None if it answers.
 
     A silent hub is not asked again: only what it gave before is used.
@@ -33,7 +33,7 @@ def why_silent(name: str, revision: str | None = None) -> str | None:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "HF_HUB_OFFLINE is set, and the model is not in the cache"
     try:
-        hub.HfApi().model_info(name, revision=revision, timeout=PATIENCE)
+        hub.HfApi().model_info(name, timeout=PATIENCE)
     except hub.errors.HfHubHTTPError:
         return None  # it answers; what it says is said where the model is loaded
     except Exception as error:

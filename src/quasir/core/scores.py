@@ -71,9 +71,8 @@ def check_same_kind(target: Any, proposal: Any) -> None:
     kinds = ("a density", "discrete") if dense else ("discrete", "a density")
     raise InputError(
         f"the target ({short_repr(target)}) is {kinds[0]}, but the proposal "
-        f"({short_repr(proposal)}) is "
-        f"{kinds[1]}: P(x)/q(x) would compare a density with a probability. Use two "
-        "distributions of one kind."
+        f"({short_repr(proposal)}) is {kinds[1]}: P(x)/q(x) would compare a density with a "
+        "probability. Use two distributions of one kind."
     )
 
 
@@ -194,9 +193,8 @@ def _check_at_most_one(proposal: Any, raw: Any, log_q: Array, items: Items, what
     if log_q[i] > (NETWORK_SLACK if network else SLACK):
         raise ScoreError(
             f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {short_repr(items[i])}: a "
-            "probability "
-            "above 1. It must be the log of a normalised probability; a proposal that is a density "
-            "has the attribute density = True."
+            "probability above 1. It must be the log of a normalised probability; a proposal that "
+            "is a density has the attribute density = True."
         )
 
 

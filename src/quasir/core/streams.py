@@ -99,8 +99,7 @@ def root_seed(seed: Seed) -> int:
         return int(seed)
     raise InputError(
         f"seed is {short_repr(seed)}, but must be an integer from 0 to 2**128 - 1, a numpy "
-        "Generator, "
-        "or None."
+        "Generator, or None."
     )
 
 
@@ -114,20 +113,17 @@ def derived_seed(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> 
 
     Two derived seeds are as unlikely to be equal as any two random numbers of 128 bits.
     """
-    state = _sequence(seed, purpose, index, part).generate_state(4, np.uint32)
-    return int.from_bytes(state.astype("<u4").tobytes(), "little")
+    return _seed_of(_sequence(seed, purpose, index, part))
 
 
-def context_seed(seed: int, place: int, text: str) -> int:
-    """Return the seed of a context: it depends on the run's seed, its place and its text only."""
-    if not 0 <= place < WORD:
-        raise InputError(f"a context has the place {place}, but places go from 0 to 2**32 - 1.")
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def context_seed(seed: int, index: int, text: str) -> int:
+    """Return the seed of a context: it depends on the run's seed, its index and its text only."""
+    if not 0 <= index < WORD:
+        raise InputError(f"a context has the index {index}, but indices go from 0 to 2**32 - 1.")
     # The whole hash is in the key: no other stream has this purpose, or a key of this length.
-    words = np.frombuffer(digest, "<u4").tolist()
-    key = (int(Purpose.CONTEXT), place, *words)
-    state = np.random.SeedSequence(seed, spawn_key=key).generate_state(4, np.uint32)
-    return int.from_bytes(state.astype("<u4").tobytes(), "little")
+    words = _words(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    key = (int(Purpose.CONTEXT), index, *words)
+    return _seed_of(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def learned_stream(rng: np.random.Generator, learned: str) -> np.random.Generator:
@@ -136,9 +132,18 @@ def learned_stream(rng: np.random.Generator, learned: str) -> np.random.Generato
     The draws that taught it may have come from `rng` itself: the hash is in the key, so no random
     number of theirs comes again.
     """
-    words = np.frombuffer(bytes.fromhex(learned), "<u4").tolist()
-    key = (int(Purpose.LEARNED), *words)
+    key = (int(Purpose.LEARNED), *_words(bytes.fromhex(learned)))
     return np.random.default_rng(np.random.SeedSequence(root_seed(rng), spawn_key=key))
+
+
+def _words(digest: bytes) -> list[int]:
+    words: list[int] = np.frombuffer(digest, "<u4").tolist()
+    return words
+
+
+def _seed_of(sequence: np.random.SeedSequence) -> int:
+    state = sequence.generate_state(4, np.uint32)
+    return int.from_bytes(state.astype("<u4").tobytes(), "little")
 
 
 def _sequence(seed: int, purpose: Purpose, index: int, part: int) -> np.random.SeedSequence:

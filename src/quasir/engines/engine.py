@@ -9,8 +9,6 @@ from typing import Any, Protocol, TypeAlias
 
 from quasir.errors import WorkFailedError
 
-__all__ = ["Engine", "Failures", "Make", "Stop", "Task", "Work", "reason_of", "silent"]
-
 ATTEMPTS = 3
 """A task that fails this many times for one reason is not tried again."""
 

@@ -24,15 +24,10 @@ from quasir.core.arguments import check_bool, check_callable, check_optional_cou
 from quasir.core.types import optional_attribute
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
 
-__all__ = ["Local"]
-
-WORTH_MEASURING = 4
-"""Smallest number of shards for each process; with fewer, starting processes costs too much."""
-LONG = 120.0
-"""Smallest number of seconds of work left in one process; others need about 10 to load models."""
+WORTH_MEASURING = 4  # shards for each process; with fewer, starting processes costs too much
+LONG = 120.0  # seconds of work left in one process; others need about 10 to load models
 MOST_PROCESSES = 8
-MOST_WORKERS = 10_000
-"""Largest number of processes or threads that can be asked for."""
+MOST_WORKERS = 10_000  # largest number of processes or threads that can be asked for
 DIED = (
     "the process that worked on it died. Was it out of memory, or was it started by a script "
     "without `if __name__ == '__main__':` before its work?"

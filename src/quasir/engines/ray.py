@@ -21,8 +21,6 @@ from quasir.core.types import optional_attribute
 from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
 from quasir.errors import InputError
 
-__all__ = ["Ray"]
-
 LOOPBACK = ("127.0.0.1", "localhost")
 PATIENCE = 60.0
 """Seconds without a single worker after which the user is informed."""

@@ -1,4 +1,4 @@
-"""Making base, features, proposal and target from a checked recipe."""
+"""Making base, features, proposal and target from a checked recipe; each model is loaded once."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from quasir import guides
 from quasir.constraints.constrain import constrain
+from quasir.core.files import hash_of
 from quasir.core.formatting import escaped, short_repr
 from quasir.core.progress import Progress
 from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
-from quasir.errors import RecipeError
+from quasir.errors import QuasirError, RecipeError
 from quasir.features import Feature
 from quasir.features.similarity import SentenceModel
 from quasir.guides.matcher import LanguageFeature
-from quasir.recipes.models import BUILT_IN_GUIDES, Identity, Sources
+from quasir.proposals import Mixture, Table, from_scipy
 from quasir.recipes.parts import FeatureSpec, GuideSpec, Part, SimilaritySpec
 from quasir.recipes.placeholders import check_filled
-from quasir.recipes.schema import MODEL_NAMES, Recipe
+from quasir.recipes.schema import MODEL_NAMES, WARP, WEIGHTS, Recipe, Source
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
+
+BUILT_IN_GUIDES = {
+    f"quasir/{path.name.removesuffix('-guide.json')}": path
+    for path in sorted((Path(__file__).parent / "built_in").glob("*-guide.json"))
+}
+"""The guides that come with the package, by name."""
+Identity = dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ def build(
     loaded = {} if loaded is None else loaded
     recipe = located(recipe, folder)
     named = features_of(recipe, folder, allow_code, loaded)
-    sources = Sources(recipe, named, folder, loaded)
+    sources = _Sources(recipe, named, folder, loaded)
     base, proposal = sources.base, sources.make(recipe.proposal)
     for name, feature in named.items():
         if isinstance(feature, LanguageFeature):
@@ -191,3 +201,195 @@ def _own(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     if not callable(found):
         raise RecipeError(f"{path} has no function {function!r}.")
     return Feature(name, found, boolean=spec.boolean or False, low=spec.low, high=spec.high)
+
+
+class _Sources:
+    """Makes the distributions of one recipe in `folder`, whose models' paths are absolute.
+
+    `loaded` holds what was loaded for another recipe that names the same models; it is added to.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        features: Mapping[str, Feature],
+        folder: Path,
+        loaded: dict[Any, Any],
+    ) -> None:
+        self.recipe, self.features, self.folder, self.loaded = recipe, features, folder, loaded
+        self.models: dict[tuple[Any, ...], Any] = {}
+        self.varied: dict[tuple[Any, ...], Any] = {}
+        self.guides: dict[str, Path] = {}
+
+    @cached_property
+    def base(self) -> Any:
+        """The base; it is made once."""
+        return self.make(self.recipe.base)
+
+    def make(self, source: Source) -> Any:
+        """Return the distribution of a source: it has `sample` and `log_prob`."""
+        if source.is_base:
+            return self.base
+        if source.guide is not None:
+            inner = self.make(source.model_copy(update={"guide": None, "share": None}))
+            if not callable(getattr(inner, "guided", None)):
+                raise RecipeError("a guide needs a causal language model, and the base is none.")
+            return inner.guided(self._guide(source.guide), source.share or 0.0)
+        if source.table is not None:
+            return Table(source.table)
+        if source.poisson is not None:
+            from scipy import stats
+
+            return from_scipy(stats.poisson(source.poisson))
+        if source.mixture is not None:
+            parts = [self.make(part) for part in source.mixture]
+            return Mixture(parts, [part.weight for part in source.mixture])
+        return self._round_trip(source) if source.round_trip is not None else self._model(source)
+
+    def _guide(self, spec: GuideSpec) -> Any:
+        """Return a guide; it is made once for all contexts that have the same features."""
+        if spec.file in BUILT_IN_GUIDES:
+            self.guides[spec.file] = BUILT_IN_GUIDES[spec.file]
+        named = [self.features.get(name) for name in (*(spec.mask or ()), *(spec.boost or ()))]
+        key = ("guide", spec.model_dump_json(), *map(id, named))
+        if key not in self.loaded:
+            # The features are kept with it, so that no other object gets their ids.
+            self.loaded[key] = _make_guide(spec, self.features, self.folder), named
+        return self.loaded[key][0]
+
+    def _weights(self, name: str, **settings: Any) -> tuple[Any, Any]:
+        """Return an encoder-decoder and its tokenizer, loaded once."""
+        from quasir.text.loading import load
+
+        key = ("seq2seq", name, *settings.values())
+        if key not in self.loaded:
+            self.loaded[key] = load(name, "seq2seq", **settings)
+        pair: tuple[Any, Any] = self.loaded[key]
+        return pair
+
+    def _round_trip(self, source: Source) -> Any:
+        from quasir import text
+
+        trip = source.round_trip
+        assert trip is not None
+        made = text.RoundTrip(
+            self._weights(trip.there),
+            self._weights(trip.back),
+            trip.text,
+            beams=trip.beams,
+            top_k=trip.top_k,
+            max_tokens=self.recipe.max_tokens,
+        )
+        made.name = trip.back
+        self.models["round trip", trip] = made
+        return made
+
+    def _model(self, source: Source) -> Any:
+        from quasir import text
+
+        settings = self._settings(source)
+        weights = {name: settings[name] for name in WEIGHTS}
+        name = weights.pop("model")
+        warp = {name: settings[name] for name in WARP} | {"max_tokens": self.recipe.max_tokens}
+        if source.source is not None:
+            del warp["prompt"], warp["chat"]
+            model, tokenizer = self._weights(name, **weights)
+            made = text.Seq2SeqLM(source=source.source, model=model, tokenizer=tokenizer, **warp)
+            made.name, made.revision, made.adapter = name, weights["revision"], weights["adapter"]
+            self.models[name, source.source, *warp.values(), *weights.values()] = made
+            return made
+        key = (name, *weights.values())
+        if key not in self.loaded:
+            limit = self.recipe.max_tokens
+            self.loaded[key] = text.CausalLM(name, max_tokens=limit, **weights)
+        self.models[key] = self.loaded[key]
+        ways = (*key, *warp.values())
+        if ways not in self.varied:
+            self.varied[ways] = self.models[key].varied(**warp)
+        return self.varied[ways]
+
+    def _settings(self, source: Source) -> dict[str, Any]:
+        """Return the settings of a model: what a proposal leaves out is taken from the base."""
+        settings = {name: getattr(source, name) for name in (*WEIGHTS, *WARP)}
+        if source.model is None:
+            given = set(source.model_fields_set)  # a prompt replaces a chat, and a chat a prompt
+            given |= {"prompt", "chat"} if given & {"prompt", "chat"} else set()
+            left_out = [name for name in settings if name not in given]
+            settings |= {name: getattr(self.recipe.base, name) for name in left_out}
+        if settings["chat"] is not None:
+            settings["chat"] = tuple((part.role, part.content) for part in settings["chat"])
+        if settings["revision"] is not None and os.path.isdir(settings["model"]):
+            raise RecipeError(
+                f"{short_repr(settings['model'])} is a folder and has no revisions, so revision "
+                f"{short_repr(settings['revision'])} would do nothing: leave it out."
+            )
+        return settings
+
+    def identities(self) -> list[Identity]:
+        """Return what identifies each model and each built-in guide: names and hashes."""
+        files: list[Identity] = [
+            {"name": name, "guide_sha256": hash_of(path)} for name, path in self.guides.items()
+        ]
+        return [_identity(model) for model in self.models.values()] + files
+
+
+def _identity(model: Any) -> Identity:
+    from quasir.text.fingerprints import tokenizer_digest
+
+    found = {
+        "name": _moved_name(model.name),
+        "revision": model.revision or getattr(model.model.config, "_commit_hash", None),
+        "weights_sha256": _hash(model.name),
+        "tokenizer_sha256": tokenizer_digest(model.tokenizer),
+    }
+    if model.adapter is not None:
+        found |= {"adapter": _moved_name(model.adapter), "adapter_sha256": _hash(model.adapter)}
+    return found
+
+
+def _moved_name(name: str) -> str:
+    """Return a name that does not change when a folder is moved; the hash tells its content."""
+    path = Path(name)
+    return path.name if path.is_absolute() else name
+
+
+def _hash(name: str) -> str | None:
+    """Return the hash of all weights in a folder or a built-in model; None for a hub id."""
+    from quasir.text.loading import BUILT_IN
+
+    folder = BUILT_IN.get(name, Path(name))
+    files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
+    each = [hash_of(file) for file in files]
+    if len(each) < 2:
+        return each[0] if each else None
+    return hashlib.sha256("".join(each).encode()).hexdigest()
+
+
+def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> guides.Guide:
+    if spec.file is not None:
+        path = BUILT_IN_GUIDES.get(spec.file, folder / spec.file)
+        if not path.is_file():
+            raise RecipeError(
+                f"there is no file {short_repr(str(path), 200)}, which a guide names; built in are "
+                f"{', '.join(BUILT_IN_GUIDES)}."
+            )
+        return guides.load(path)
+    parts: list[guides.Guide] = []
+    for name in spec.mask or []:
+        languages = getattr(features.get(name), "languages", None)
+        if languages is None:
+            raise RecipeError(
+                f"the guide's mask names {short_repr(name)}, but no feature of this recipe is a "
+                "language of that name: features: {valid: {language: {json_schema: ...}}}."
+            )
+        parts += languages
+    if spec.boost is not None:
+        given = spec.boost if isinstance(spec.boost, dict) else dict.fromkeys(spec.boost)
+        try:
+            parts.append(guides.boost({features.get(n, n): f for n, f in given.items()}))
+        except QuasirError as error:
+            raise RecipeError(f"the guide's boost: {error}") from error
+    made = parts[0]
+    for part in parts[1:]:
+        made = made * part
+    return made

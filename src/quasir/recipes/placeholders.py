@@ -1,27 +1,255 @@
-"""Placeholders: ``{question}`` in a recipe stands for a field of a context; nothing is evaluated.
+"""Contexts, and the placeholders that stand for their fields in a recipe; nothing is evaluated.
 
-They stand in prompts, chats, sources, the words, strings and patterns of features, the texts that
-features compare with, and the words of boosts. In a pattern the field's value is escaped.
-``{{question}}`` is the text {question} itself. Each part of a recipe lists its `templates`.
+Contexts are read from a file or a list. ``{question}`` in a recipe stands for a field of a context:
+in prompts, chats, sources, the words, strings and patterns of features, the texts that features
+compare with, and the words of boosts. In a pattern the field's value is escaped. ``{{question}}``
+is the text {question} itself. Each part of a recipe lists its `templates`.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from quasir.core.formatting import short_repr
+from quasir.core.files import shortened
+from quasir.core.formatting import escaped, short_repr
 from quasir.errors import InputError, RecipeError
-from quasir.recipes.context_file import Context
 from quasir.recipes.parts import FIELD, GuideSpec, LanguageSpec, Part, put_fields
 from quasir.recipes.schema import Recipe
+from quasir.recipes.yaml_tree import describe_surrogate
 
+MOST_CONTEXTS = 100_000
+LARGEST_FILE = 1 << 30
+TEXT = "text"
+"""The field of contexts that are plain texts, if nothing else names it."""
+KINDS = (".jsonl", ".txt", ".csv", ".parquet")
 NAME = "context"
 """The field that a single context fills."""
 WORD = re.compile(r"[^\W_]{3,}")
 """A word of a field that is boosted; shorter ones say little."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One context: its place in the file, counted from 0, its fields, and its line for messages."""
+
+    place: int
+    fields: Mapping[str, Any]
+    where: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its text: all fields as JSON, in the order of their names."""
+        return json.dumps(self.fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+    def value(self, name: str) -> str:
+        """Return a field as text; it must be a text or a number."""
+        found = self.fields.get(name)
+        if found is None:
+            raise InputError(
+                f"{self.where}: this context has no field {short_repr(name)}, which the recipe "
+                f"refers to; its fields are {_names(self.fields)}. Add it, or name the column with "
+                "--column."
+            )
+        if isinstance(found, bool) or not isinstance(found, (str, int, float)):
+            raise InputError(
+                f"{self.where}: the field {short_repr(name)} is {short_repr(found)}, but the "
+                "recipe refers to it, so it must be a text or a number."
+            )
+        return found if isinstance(found, str) else json.dumps(found)
+
+
+def read_contexts(
+    source: str | Path | Sequence[Any], column: str | None = None, only: str | None = None
+) -> list[Context]:
+    """Read contexts from a file, or take them from a list of texts and dictionaries.
+
+    `column` is the one field to take. It also names the field of plain texts, or else `only`, the
+    one field that the recipe refers to.
+    """
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        name = escaped(shortened(path), 300)
+        found = _read(path, name)
+    elif isinstance(source, Sequence) and not isinstance(source, bytes):
+        name = "contexts"
+        found = ((f"contexts[{i}]", value) for i, value in enumerate(source))
+    else:
+        raise InputError(
+            f"contexts are {short_repr(source)}, but must be a file, or a list of texts or "
+            "dictionaries."
+        )
+    plain = column or only or TEXT
+    made: list[Context] = []
+    seen: dict[str, str] = {}
+    for where, value in found:
+        if len(made) == MOST_CONTEXTS:
+            raise InputError(f"{where}: a run has at most {MOST_CONTEXTS:,} contexts: split them.")
+        context = Context(len(made), _fields(value, plain, column, where), where)
+        first = seen.setdefault(context.key, where)
+        if first != where:
+            raise InputError(
+                f"{where}: this context is the same as that of {first.removeprefix(f'{name}, ')}, "
+                f"{short_repr(context.fields)}: leave one of them out."
+            )
+        made.append(context)
+    if not made:
+        raise InputError(f"{name} holds no contexts: give one a line.")
+    return made
+
+
+def _names(fields: Mapping[str, Any]) -> str:
+    return ", ".join(escaped(one) for one in list(fields)[:20]) or "none"
+
+
+def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str, Any]:
+    """Return the fields of one context."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise InputError(f"{where}: this context is empty: leave it out.")
+        _refuse_halves(value, where)
+        return {plain: value}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(
+            f'{where}: a context is a text, or an object such as {{"question": "Why?"}}, '
+            f"not {short_repr(value)}."
+        )
+    fields = dict(value)
+    if column is not None:
+        if fields.get(column) is None:
+            raise InputError(
+                f"{where}: this context has no {short_repr(column)}; its fields are "
+                f"{_names(fields)}."
+            )
+        fields = {column: fields[column]}
+    try:
+        _refuse_halves(json.dumps(fields, ensure_ascii=False, allow_nan=False), where)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{where}: a context holds texts, numbers, and lists and objects of those, not "
+            f"{short_repr(fields)} ({escaped(str(error), 200)})."
+        ) from error
+    if not fields:
+        raise InputError(f"{where}: this context is empty: leave it out.")
+    return fields
+
+
+def _refuse_halves(text: str, where: str) -> None:
+    if wrong := describe_surrogate(text):
+        raise InputError(f"{where}: {wrong}.")
+
+
+def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield each context of a file with the place that messages name."""
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise InputError(
+            f"{name} is no file of contexts: its name must end in {', '.join(KINDS[:-1])} or "
+            f"{KINDS[-1]}."
+        )
+    try:
+        if not path.is_file():
+            raise InputError(f"{name} does not exist, or is no file: give a file of contexts.")
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{name} is larger than 1 GB: give fewer or shorter contexts.")
+        content = path.read_bytes()
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} cannot be read: {escaped(str(error), 200)}.") from error
+    if kind == ".parquet":
+        return _rows(content, name)
+    text = _decoded(content, name)
+    if kind == ".csv":
+        return _records(text, name)
+    lines = _lines(text, name)
+    return lines if kind == ".txt" else ((where, _json(line, where)) for where, line in lines)
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{name}, line {line}: this is no UTF-8 text ({error.reason}): save the file as UTF-8."
+        ) from error
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[str, str]]:
+    # Only newlines separate contexts: a text may hold other characters that end lines.
+    lines = text.rstrip("\r\n").split("\n") if text.strip() else []
+    for number, line in enumerate(lines, start=1):
+        stripped = line.removesuffix("\r")
+        if not stripped.strip():
+            raise InputError(f"{name}, line {number}: the line is empty: leave it out.")
+        yield f"{name}, line {number}", stripped
+
+
+def _json(line: str, where: str) -> Any:
+    try:
+        return json.loads(line, object_pairs_hook=lambda pairs: _once(pairs, where))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{where}: this is no JSON ({escaped(str(error), 200)}): {short_repr(line)}."
+        ) from error
+
+
+def _once(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    names = [key for key, _ in pairs]
+    for key in names:
+        if names.count(key) > 1:
+            raise InputError(
+                f"{where}: {short_repr(key)} is given twice; only the last would count."
+            )
+    return dict(pairs)
+
+
+def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a CSV file, whose first line names the columns."""
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        names = next(reader, [])
+        for column in names:
+            if not column.strip() or names.count(column) > 1:
+                raise InputError(
+                    f"{name}, line 1: the first line names the columns, and {short_repr(column)} "
+                    "is empty or stands there twice."
+                )
+        start = reader.line_num + 1
+        for row in reader:
+            where = f"{name}, line {start}"
+            start = reader.line_num + 1
+            if len(row) != len(names):
+                raise InputError(
+                    f"{where}: {len(row)} cells, but the first line names {len(names)} columns: "
+                    "quote cells that hold commas."
+                )
+            yield where, dict(zip(names, row, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"{name}, line {reader.line_num}: this is no CSV ({escaped(str(error), 200)})."
+        ) from error
+
+
+def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        batches = pq.ParquetFile(pa.BufferReader(content)).iter_batches()
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+        for number, row in enumerate(rows, start=1):
+            yield f"{name}, row {number}", row
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{name} is no Parquet file: {escaped(str(error), 200)}.") from error
 
 
 def fill(recipe: Recipe, context: Context) -> Recipe:

@@ -1,7 +1,8 @@
 """YAML as plain values with their lines, with bounds on its size.
 
 PyYAML's own loader and composer expand aliases, recurse into nested brackets, forget where an
-alias stands, and raise whatever a bad scalar raises. This one reads PyYAML's events.
+alias stands, refuse a second anchor of one name, and raise whatever a bad scalar raises. This one
+reads PyYAML's events.
 """
 
 from __future__ import annotations
@@ -154,11 +155,26 @@ class _Reader:
         self.anchors[event.anchor] = node
         return node
 
+    def _aliased(self, anchor: str) -> Node:
+        name = escaped(anchor)
+        if anchor not in self.anchors:
+            raise self.place.error(f"*{name} stands for nothing: there is no &{name} before it")
+        node = self.anchors[anchor]
+        if node is None:
+            raise self.place.error(f"*{name} contains itself, so it has no end: write it out")
+        return node
+
+    def _refuse_many(self, values: int) -> None:
+        if values > MOST_VALUES:
+            raise self.place.error(
+                f"up to here there are more than {MOST_VALUES:,} values, with aliases (*name) "
+                "written out: no recipe needs so many"
+            )
+
     def _fill(self, node: Node, start: Any, depth: int) -> None:
         """Read the values of a mapping or a list."""
         mapping = isinstance(start, yaml.MappingStartEvent)
-        if start.tag not in (None, "!", TAG + ("map" if mapping else "seq")):
-            raise self._unknown_tag(start.tag)
+        self._refuse_tag(start.tag, {"map" if mapping else "seq"})
         if depth > DEEPEST:
             raise self.place.error(
                 f"brackets or indents are nested more than {DEEPEST} deep, which no recipe needs"
@@ -182,36 +198,20 @@ class _Reader:
             self._refuse_many(node.size)
 
     def _key(self, event: Any, depth: int) -> str:
-        if isinstance(event, yaml.ScalarEvent) and self._kind(event) == "merge":
-            raise self.place.error("merge keys (<<) are not read in recipes: write the keys out")
         line = self.place.line
+        scalar = isinstance(event, yaml.ScalarEvent)
+        if scalar and self._kind(event) == "merge":
+            raise self.place.error("merge keys (<<) are not read in recipes: write the keys out")
         found = self.node(event, depth + 1)
         if isinstance(found.content, str):
             return found.content
         self.place.line = line
-        kind = read_as(found.content)
-        if isinstance(event, yaml.ScalarEvent):
-            raw = escaped(found.raw)
+        kind, raw = read_as(found.content), escaped(found.raw)
+        if scalar:
             raise self.place.error(
                 f'YAML reads the key {raw} as {kind}, but a key is a text: quote it, as in "{raw}"'
             )
         raise self.place.error(f"a key is a text, but this one is {kind}")
-
-    def _aliased(self, anchor: str) -> Node:
-        name = escaped(anchor)
-        if anchor not in self.anchors:
-            raise self.place.error(f"*{name} stands for nothing: there is no &{name} before it")
-        node = self.anchors[anchor]
-        if node is None:
-            raise self.place.error(f"*{name} contains itself, so it has no end: write it out")
-        return node
-
-    def _refuse_many(self, values: int) -> None:
-        if values > MOST_VALUES:
-            raise self.place.error(
-                f"up to here there are more than {MOST_VALUES:,} values, with aliases (*name) "
-                "written out: no recipe needs so many"
-            )
 
     def _scalar(self, event: Any) -> Any:
         """Return a text, a number, a boolean or None. A date is a text."""
@@ -246,18 +246,17 @@ class _Reader:
 
     def _kind(self, event: Any) -> str:
         """Return the kind of a scalar: int, float, bool, null, str, merge or timestamp."""
-        if event.tag is None or event.tag == "!":
-            if not event.implicit[0]:
-                return "str"
-            tag = self.loader.resolve(yaml.ScalarNode, event.value, (True, False))
-            return str(tag).removeprefix(TAG)
-        kind = str(event.tag).removeprefix(TAG)
-        if kind not in {"str", *READ_AS}:
-            raise self._unknown_tag(event.tag)
-        return kind
+        self._refuse_tag(event.tag, {"str", *READ_AS})
+        if event.tag not in (None, "!"):
+            return str(event.tag).removeprefix(TAG)
+        if not event.implicit[0]:
+            return "str"
+        tag = self.loader.resolve(yaml.ScalarNode, event.value, (True, False))
+        return str(tag).removeprefix(TAG)
 
-    def _unknown_tag(self, tag: str) -> RecipeError:
-        return self.place.error(
-            f"the tag {escaped(tag.replace(TAG, '!!'))} means nothing in a recipe, which holds "
-            "texts, numbers, lists and mappings: leave it out"
-        )
+    def _refuse_tag(self, tag: str | None, known: set[str]) -> None:
+        if tag not in (None, "!") and str(tag).removeprefix(TAG) not in known:
+            raise self.place.error(
+                f"the tag {escaped(str(tag).replace(TAG, '!!'))} means nothing in a recipe, which "
+                "holds texts, numbers, lists and mappings: leave it out"
+            )

@@ -14,8 +14,7 @@ from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
-from quasir.recipes.context_file import Context
-from quasir.recipes.placeholders import check_filled
+from quasir.recipes.placeholders import Context, check_filled
 from quasir.runs.begun import ActiveRun
 from quasir.runs.contexts.begun import BegunContexts
 from quasir.runs.contexts.given import contexts_of

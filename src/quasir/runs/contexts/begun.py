@@ -17,8 +17,7 @@ from quasir.draws.draw_blocks import cut_warnings
 from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
 from quasir.errors import InputError, StoreError
 from quasir.recipes.building import located, own_files, portable
-from quasir.recipes.context_file import Context
-from quasir.recipes.placeholders import refuse_missing
+from quasir.recipes.placeholders import Context, refuse_missing
 from quasir.recipes.schema import Recipe
 from quasir.runs.begun import TEXT_BLOCKS_A_SHARD, keep_code, refuse_changes, refuse_others
 from quasir.runs.contexts.fitting import fit_contexts

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quasir.errors import InputError
-from quasir.recipes.context_file import Context, read_contexts
-from quasir.recipes.placeholders import fields_of, refuse_missing
+from quasir.recipes.placeholders import Context, fields_of, read_contexts, refuse_missing
 from quasir.recipes.schema import Recipe
 from quasir.runs.opening import is_context_run
 from quasir.store import MANIFEST

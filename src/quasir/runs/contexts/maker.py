@@ -13,8 +13,7 @@ from quasir import recipes
 from quasir.core.types import Proposal
 from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import Built, build, own_files, resolve
-from quasir.recipes.context_file import Context
-from quasir.recipes.placeholders import fill
+from quasir.recipes.placeholders import Context, fill
 from quasir.recipes.schema import Recipe
 from quasir.runs.contexts.table import Entry
 from quasir.targets.product import Product

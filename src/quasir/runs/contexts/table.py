@@ -14,7 +14,7 @@ from quasir.core.streams import context_seed
 from quasir.draws.ceiling import RatioBounds
 from quasir.draws.support import BaseCheck
 from quasir.errors import StoreError
-from quasir.recipes.context_file import Context
+from quasir.recipes.placeholders import Context
 
 __all__ = ["CONTEXTS", "Entry", "hash_of_table", "read_table", "write_table"]
 
