@@ -147,20 +147,19 @@ def _walks(run: ActiveRun, masked: MaskedLM, reporter: Reporter) -> Walks:
     return Walks(run.target, run.proposal, editor, limit)
 
 
+@dataclass(frozen=True)
 class Walks:
     """Runs `RWMH` from stored draws, and measures its samples; `max_tokens` are the editor's.
 
-    Runs are independent: each chain of one call has its own generator. Run k is chain k or, where
-    each sample has its own chain, the chains k, k + runs, ... The networks score all of them at
-    once. The chains of run k start at the first draws with P(x) > 0 of its own stretch of the
-    pool. Where tokenizers differ, a draw that the editor's tokens cannot express is skipped.
+    Run k is chain k or, where each sample has its own chain, the chains k, k + runs, ... They start
+    at the first draws with P(x) > 0 of the run's own stretch of the pool. Where tokenizers differ,
+    a draw that the editor's tokens cannot express is skipped.
     """
 
-    def __init__(
-        self, target: Product, proposal: Proposal, editor: Editor, max_tokens: int
-    ) -> None:
-        self.target, self.proposal, self.editor = target, proposal, editor
-        self.max_tokens = max_tokens
+    target: Product
+    proposal: Proposal
+    editor: Editor
+    max_tokens: int
 
     def __call__(
         self, *, name: str, cost: Cost, n: int, seed: int, stretches: list[Draws], report: Report
@@ -170,14 +169,8 @@ class Walks:
         schedule: dict[str, Any] = (
             {"reset": cost.chain} if reset else {"burn_in": cost.burn_in, "thin": cost.steps}
         )
-        sampler = RWMH(
-            self.target,
-            self.proposal,
-            self.editor,
-            max_tokens=self.max_tokens,
-            chains=runs,
-            **schedule,
-        )
+        models = self.target, self.proposal, self.editor
+        sampler = RWMH(*models, max_tokens=self.max_tokens, chains=runs, **schedule)
         stretches = [replace(one, items=_texts(one.items, self.proposal)) for one in stretches]
         indices = [_starts(sampler, stretch, n if reset else 1) for stretch in stretches]
         each = min(map(len, indices))
@@ -195,9 +188,8 @@ class Walks:
         measured = []
         for run in range(runs):
             own = chain.take(np.arange(run, n * runs, runs))
-            drawn = int(indices[run][each - 1]) + 1
             ppl = perplexity(own.items, self.target.base)
-            proposals = drawn + chain.steps / runs
+            proposals = int(indices[run][each - 1]) + 1 + chain.steps / runs
             measured.append(
                 measure(own.items, own.features, proposals, ppl, warnings=chain.warnings)
             )
@@ -230,11 +222,7 @@ def _texts(items: Items, proposal: Any) -> Items:
 
 
 def editor_for(masked: MaskedLM, base: object) -> tuple[MaskedLM, bool]:
-    """Return a masked model as the editor of a base's texts, and whether both share their tokens.
-
-    Where the tokens differ, the chain is over the masked model's tokens, and the base scores the
-    text.
-    """
+    """Return a masked model as the editor of a base's texts, and whether they share their tokens."""
     from quasir.text import MaskedLM
 
     try:

@@ -16,35 +16,30 @@ from quasir.compare.methods import (
     keep_first,
     stretches_for,
 )
-from quasir.core.arguments import as_rate, check_count
+from quasir.core.arguments import as_rate, check_count, check_optional_count
 from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.streams import Purpose, derived_seed
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.recipes.schema import Recipe
 
-SAMPLERS = (*METHODS, *WALKS)
+SAMPLERS = tuple(METHODS)
 WalkRunner: TypeAlias = Callable[..., tuple[int, list["Measured"]]]
 """Runs a random walk from stored draws, as `Walks` does: samples of a run, and what each gave."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The rows of the table, and what must be known to read them.
-
-    Each rate has its stretches of the pool. `n` samples in each of `runs` runs were asked for.
-    A `boolean` feature is shown in per cent; `wanted` has the means that the recipe wants. `no_ppl`
-    says why no row has a perplexity; it is empty where some row may have one.
-    """
+    """The rows of the table, and what must be known to read them."""
 
     rows: list[Row]
     pool_size: int
-    stretches: list[Stretches]
-    n: int
-    runs: int
-    boolean: dict[str, bool]
-    wanted: dict[str, float]
-    no_ppl: str = ""
+    stretches: list[Stretches]  # of the pool, for each rate
+    n: int  # samples of each run that were asked for
+    runs: int  # runs that were asked for
+    boolean: dict[str, bool]  # whether a feature is shown in per cent
+    wanted: dict[str, float]  # the means that the recipe wants
+    no_ppl: str = ""  # why no row has a perplexity; empty where some row may have one
 
 
 def compare(
@@ -98,8 +93,7 @@ def compare(
     check_count("n", n)
     check_count("runs", runs)
     check_count("burn_in", burn_in, least=0)
-    if walk_steps is not None:
-        check_count("walk_steps", walk_steps)
+    check_optional_count("walk_steps", walk_steps)
     names = list(dict.fromkeys(samplers))
     check_names(names)
     if walk is None and (walks := [name for name in names if name in WALKS]):
@@ -111,9 +105,8 @@ def compare(
     count, no_ppl = token_counter(recipe, pool.items)
     tasks = [(_within(walk_steps, one, name), name) for one in every for name in names if one.n]
     report = progress_of(progress, "samples measured and steps walked")
-    rows = [*_proposal_row(pool, every[0], n, count), *_rows(pool, tasks, count, walk, report)]
     return Comparison(
-        rows=rows,
+        rows=[*_proposal_row(pool, every[0], n, count), *_rows(pool, tasks, count, walk, report)],
         pool_size=len(pool),
         stretches=every,
         n=n,
@@ -197,19 +190,19 @@ def _rows(
     for stretches, name in tasks:
         before, done = done, done + _effort(stretches, name)
         n, cost, parts = stretches.n, stretches.cost, stretches.cut(pool)
-        if name in WALKS:
+        keep = METHODS[name].keep
+        if keep is None:
             assert walk is not None
 
             def within(_: int, __: int, steps: int, before: int = before, end: int = done) -> None:
                 report(min(before + steps, end), total, min(before + steps, end))
 
-            seed = run_seed(pool.seed, cost.steps, list(WALKS).index(name))
+            seed = run_seed(pool.seed, cost.steps, WALKS.index(name))
             n, measured = walk(name=name, cost=cost, n=n, seed=seed, stretches=parts, report=within)
         else:
             measured = []
             for run, part in enumerate(parts):
                 seed = run_seed(pool.seed, cost.steps, len(WALKS) + run)
-                kept = METHODS[name].keep(part, n, cost, seed)
-                measured.append(measure_kept(part, kept, count))
+                measured.append(measure_kept(part, keep(part, n, cost, seed), count))
         yield Row.of(name, cost, n, measured)
         report(done, total, done)

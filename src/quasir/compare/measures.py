@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,23 +42,20 @@ Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Cell:
-    """The values of one quantity, one for each run; `empty` is shown where there is none.
-
-    An estimate also has the standard error that each run claims (NaN where no draw lies above
-    beta), and the upper end of its 95 % interval.
-    """
+    """The values of one quantity, one for each run; `empty` is shown where there is none."""
 
     values: tuple[float, ...] = ()
-    ses: tuple[float, ...] = ()
-    highs: tuple[float, ...] = ()
+    ses: tuple[float, ...] = ()  # of estimates: as claimed; NaN where no draw lies above beta
+    highs: tuple[float, ...] = ()  # of estimates: the upper ends of their 95 % intervals
     empty: str = NONE
 
     @classmethod
     def of(cls, estimates: Sequence[Estimate], empty: str = NONE) -> Cell:
         """Return the cell of one estimate for each run."""
-        names = ("value", "se", "high")
-        columns = [tuple(float(getattr(e, name)) for e in estimates) for name in names]
-        return cls(columns[0], columns[1], columns[2], empty)
+        values, ses, highs = (
+            tuple(float(getattr(e, name)) for e in estimates) for name in ("value", "se", "high")
+        )
+        return cls(values, ses, highs, empty)
 
     @property
     def known(self) -> bool:
@@ -110,29 +107,22 @@ class Cell:
 
     def columns(self, name: str) -> dict[str, Any]:
         """Return mean and sd, and for estimates the claimed se and bound, for CSV and JSON."""
-        mean, sd = (self.runs.mean, self.runs.sd) if self.known else (math.nan, math.nan)
-        numbers = {name: mean, f"{name}_sd": sd}
         estimated = bool(self.ses) or self.empty == UNKNOWN
-        if estimated:
-            ends = (self.claimed, self.high) if self.known else (math.nan, math.nan)
-            numbers |= {f"{name}_se": ends[0], f"{name}_high": ends[1]}
-        filled: dict[str, Any] = {
-            key: value if math.isfinite(value) else None for key, value in numbers.items()
-        }
-        return filled | {name: UNKNOWN} if estimated and not self.known else filled
+        keys = [name, f"{name}_sd"] + [f"{name}_se", f"{name}_high"] * estimated
+        if not self.known:
+            return dict.fromkeys(keys) | ({name: UNKNOWN} if estimated else {})
+        numbers = (self.runs.mean, self.runs.sd, self.claimed, self.high)
+        found = dict(zip(keys, numbers, strict=False))
+        return {key: value if math.isfinite(value) else None for key, value in found.items()}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers of one run, NaN where one is unknown.
-
-    `numbers` has the cost, the moments, perplexity, Self-BLEU and the share of unique samples.
-    `distances` has ``tvd`` and ``kl``; it is empty where they are unknown.
-    """
+    """The numbers of one run, NaN where one is unknown."""
 
     numbers: dict[Key, float]
-    distances: dict[str, Estimate] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    distances: dict[str, Estimate]  # tvd and kl; empty where they are unknown
+    warnings: tuple[str, ...]
 
 
 def measure(
@@ -164,19 +154,15 @@ def _has_words(items: Items) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One sampler at one rate: its name on the command line, its name in the table, its cells.
+    """One sampler at one rate."""
 
-    The cells are keyed by quantity: ``draws_a_sample``, `Moment` of each feature, ``ppl``,
-    ``self_bleu``, ``unique``, ``tvd``, ``kl``. Each run has its warnings.
-    """
-
-    sampler: str
-    method: str
+    sampler: str  # its name on the command line
+    method: str  # its name in the table
     cost: Cost
     n: int
     runs: int
-    cells: dict[Key, Cell]
-    warnings: tuple[tuple[str, ...], ...]
+    cells: dict[Key, Cell]  # by quantity: draws_a_sample, Moment(feature), ppl, ..., tvd, kl
+    warnings: tuple[tuple[str, ...], ...]  # of each run
 
     @classmethod
     def of(cls, name: str, cost: Cost, n: int, measured: list[Measured]) -> Row:
@@ -227,44 +213,37 @@ def measure_kept(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:
 def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, str]:
     """Return a counter of the base's tokens, or None and the reason why there is none.
 
-    The end token counts as one; a text of ``max_tokens`` tokens was cut and has no end token, as in
-    `quasir.metrics.perplexity`. Tokenizers are loaded only where the proposal has another model
-    than the base: to see whether they are the same, and if not, to encode the texts again.
+    Tokenizers are loaded only where the proposal has another model than the base: to see whether
+    they are the same, and if not, to encode the texts again.
     """
     if recipe is None:
         return None, "the run has no recipe that names its base"
     name = recipe.base.model
     if name is None or not isinstance(items, TokenTexts):
         return None, "the base is no language model, and has no tokens"
-    limit = recipe.max_tokens
-
-    def stored(texts: Items) -> NDArray[np.int64]:
-        lengths: NDArray[np.int64] = np.diff(texts.offsets)
-        return lengths + (lengths < limit)
-
     parts = [part for part in recipe.proposal.parts(Source) if part.mixture is None]
     models = {part.round_trip.back if part.round_trip else part.model or name for part in parts}
-    others = sorted(models - {name})
-    if not others:
-        return stored, ""
-    from quasir.guides.vocabulary import same_tokenizer
-    from quasir.text.loading import load_tokenizer
+    others, limit, encode = sorted(models - {name}), recipe.max_tokens, None
+    if others:
+        from quasir.guides.vocabulary import same_tokenizer
+        from quasir.text.loading import load_tokenizer
 
-    try:
-        tokenizer = load_tokenizer(name, recipe.base.revision)
-        if all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
-            return stored, ""
-    except InputError as error:
-        return None, f"the proposal may have other tokens than the base, and {error}"
-    return _count_encoded(tokenizer, limit), ""
-
-
-def _count_encoded(tokenizer: Any, limit: int) -> Counter:
-    """Return a counter that encodes texts as the base does to score them."""
+        try:
+            tokenizer = load_tokenizer(name, recipe.base.revision)
+            if not all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
+                encode = tokenizer
+        except InputError as error:
+            return None, f"the proposal may have other tokens than the base, and {error}"
 
     def count(texts: Items) -> NDArray[np.int64]:
-        encoded = tokenizer(read_texts(texts), add_special_tokens=False).input_ids
-        lengths = np.array([len(ids) for ids in encoded], np.int64)
-        return lengths + ((lengths < limit) & (tokenizer.eos_token_id is not None))
+        if encode is None:
+            lengths = np.diff(texts.offsets)
+        else:
+            ids = encode(read_texts(texts), add_special_tokens=False).input_ids
+            lengths = np.array([len(one) for one in ids], np.int64)
+        # A text of `limit` tokens was cut and has no end token, as in `quasir.metrics.perplexity`.
+        ends = (lengths < limit) & (encode is None or encode.eos_token_id is not None)
+        counts: NDArray[np.int64] = lengths + ends
+        return counts
 
-    return count
+    return count, ""

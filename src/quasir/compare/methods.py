@@ -31,15 +31,11 @@ FEWEST_RUNS = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sample costs: `steps` proposals, after a chain's `burn_in`.
-
-    `wait` is the mean number of draws with P(x) = 0 before one with P(x) > 0, where a chain can
-    start.
-    """
+    """What a sample costs: `steps` proposals, after a chain's `burn_in`."""
 
     steps: int
     burn_in: int = 1000
-    wait: int = 0
+    wait: int = 0  # mean number of draws with P(x) = 0 before one that a chain can start at
 
     @property
     def chain(self) -> int:
@@ -54,21 +50,17 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order.
-
-    `proposals` draws were used for them, including the burn-in and the wait for a start. The
-    certificate has the distance of the samples to p, where it can be estimated.
-    """
+    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order."""
 
     indices: NDArray[np.intp]
-    proposals: int
-    certificate: Certificate | None = None
+    proposals: int  # draws used for them, including the burn-in and the wait for a start
+    certificate: Certificate | None = None  # their distance to p, where it can be estimated
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Demand:
-    """How many draws a sampler needs.
+class Method:
+    """A sampler: how many draws it needs, how many samples they give, and which it keeps.
 
     ``need(n, cost, possible)`` draws give n samples, with room for chance; `possible` is the share
     of draws with P(x) > 0. A stretch gives ``most(stretch, cost)`` samples.
@@ -76,13 +68,8 @@ class Demand:
 
     need: Callable[[int, Cost, float], int]
     most: Callable[[Draws, Cost], int]
-
-
-@dataclass(frozen=True)
-class Method(Demand):
-    """A sampler that replays draws: ``keep(stretch, n, cost, seed)`` returns its samples."""
-
-    keep: Callable[[Draws, int, Cost, int], Kept]
+    # From a stretch, n and a seed; None for a walk, which only starts at stored draws.
+    keep: Callable[[Draws, int, Cost, int], Kept] | None = None
 
 
 def draws_to_hold(n: int, possible: float) -> int:
@@ -142,8 +129,8 @@ def _resample(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
     return Kept(np.asarray(samples.items), samples.proposals, None, samples.warnings)
 
 
-def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], Schedule]) -> Method:
-    """Return a method that runs independent Metropolis-Hastings on a schedule."""
+def _chain(schedule: Callable[[Cost], Schedule]) -> dict[str, Any]:
+    """Return how independent Metropolis-Hastings on a schedule fills `Method`."""
 
     def most(stretch: Draws, cost: Cost) -> int:
         return len(schedule(cost).cut(stretch.log_p > -np.inf, 0)[1])
@@ -152,7 +139,7 @@ def _chain(need: Callable[[int, Cost, float], int], schedule: Callable[[Cost], S
         chain = IMH(STORED, STORED, **schedule(cost).options).replay(_numbered(stretch), n)
         return Kept(np.asarray(chain.items), chain.proposals, None, chain.warnings)
 
-    return Method(need, most, keep)
+    return {"most": most, "keep": keep}
 
 
 def _numbered(stretch: Draws) -> Draws:
@@ -166,57 +153,47 @@ METHODS = {
         lambda stretch, cost: min(len(stretch) // cost.steps, count_possible(stretch)),
         _keep_best,
     ),
-    "imh": _chain(
+    "imh": Method(
         lambda n, cost, possible: draws_to_hold(1, possible) + cost.burn_in + n * cost.steps,
-        lambda cost: Schedule(cost.burn_in, cost.steps),
+        **_chain(lambda cost: Schedule(cost.burn_in, cost.steps)),
     ),
-    "imh-reset": _chain(
+    "imh-reset": Method(
         lambda n, cost, possible: n * (cost.chain - 1) + draws_to_hold(n, possible),
-        lambda cost: Schedule(reset=cost.chain),
+        **_chain(lambda cost: Schedule(reset=cost.chain)),
     ),
     "sir": Method(
         lambda n, cost, possible: max(n * cost.steps, draws_to_hold(1, possible)),
         lambda stretch, cost: len(stretch) // cost.steps if count_possible(stretch) else 0,
         _resample,
     ),
-}
-"""The samplers that replay draws, by their names on the command line."""
-WALKS = {
-    "rwmh": Demand(
+    "rwmh": Method(
         lambda n, cost, possible: draws_to_hold(1, possible),
         lambda stretch, cost: sys.maxsize if count_possible(stretch) else 0,
     ),
-    "rwmh-reset": Demand(
+    "rwmh-reset": Method(
         lambda n, cost, possible: draws_to_hold(n, possible),
         lambda stretch, cost: count_possible(stretch),
     ),
 }
+"""All samplers, by their names on the command line."""
+WALKS = [name for name, method in METHODS.items() if method.keep is None]
 """The samplers that start at stored draws, one for each chain, but then propose edits."""
-DEMANDS: dict[str, Demand] = {**METHODS, **WALKS}
-"""All samplers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretches:
-    """The stretches of one rate: `runs` of them, each of `length` draws, one after another.
-
-    A run has `n` samples of every sampler at this rate; 0 where the draws are too few. All that
-    was asked for would need `wanted` draws.
-    """
+    """The stretches of one rate: `runs` of them, each of `length` draws, one after another."""
 
     cost: Cost
     length: int
     runs: int
-    n: int
-    wanted: int
-
-    def indices(self, run: int) -> NDArray[np.intp]:
-        """Return the indices in the pool of a run's draws."""
-        return np.arange(run * self.length, (run + 1) * self.length)
+    n: int  # samples that every sampler gives in a run; 0 where the draws are too few
+    wanted: int  # draws that all that was asked for would need
 
     def cut(self, pool: Draws) -> list[Draws]:
         """Return the draws of each run."""
-        return [pool.take(self.indices(run)) for run in range(self.runs)]
+        starts = range(0, self.runs * self.length, self.length)
+        return [pool.take(np.arange(start, start + self.length)) for start in starts]
 
 
 def stretches_for(
@@ -229,15 +206,15 @@ def stretches_for(
     """
     pool = replace(pool, items=None, features={}, log_base=None)
     possible = count_possible(pool) / len(pool)
-    demands, every = [DEMANDS[name] for name in names], []
+    methods, every = [METHODS[name] for name in names], []
     for cost in costs:
-        need = max([n, *(demand.need(n, cost, possible) for demand in demands)])
+        need = max([n, *(method.need(n, cost, possible) for method in methods)])
         most = max(min(runs, len(pool) // need), min(runs, FEWEST_RUNS))
         for tried in range(most, 0, -1):
             length = min(need, len(pool) // tried)
             found = Stretches(cost=cost, length=length, runs=tried, n=0, wanted=runs * need)
             parts = found.cut(pool)
-            size = min([n, length, *(d.most(part, cost) for d in demands for part in parts)])
+            size = min([n, length, *(m.most(part, cost) for m in methods for part in parts)])
             if size >= min(n, FEWEST):
                 break
         every.append(replace(found, n=size))

@@ -35,16 +35,13 @@ APART = 1.05
 def write_comparison(folder: Path, name: str, found: Comparison) -> dict[str, Path]:
     """Write the tables and the figure into a folder; return the files by name."""
     make_folder(folder)
-    texts = {
-        "samplers.csv": as_csv([row.to_dict() for row in found.rows]),
-        "samplers.md": samplers_markdown(found, f"Samplers at equal cost: {name}"),
-    }
-    for file, text in texts.items():
-        write_text(folder / file, text)
+    files = {name: folder / name for name in ("samplers.csv", "samplers.md", "samplers.png")}
+    write_text(files["samplers.csv"], as_csv([row.to_dict() for row in found.rows]))
+    table = samplers_markdown(found, f"Samplers at equal cost: {name}")
+    write_text(files["samplers.md"], table)
     figure = plot_comparison(found)
-    image = folder / "samplers.png"
-    write_with(image, lambda temporary: figure.savefig(temporary, dpi=160, format="png"))
-    return {file: folder / file for file in texts} | {image.name: image}
+    write_with(files["samplers.png"], lambda path: figure.savefig(path, dpi=160, format="png"))
+    return files
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
@@ -66,28 +63,28 @@ def as_json(found: Comparison) -> dict[str, Any]:
 
 def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
     """Return the table of samplers and its notes, as Markdown."""
+
+    def texts(key: Key, scale: float = 1.0) -> list[str]:
+        return [row.cells[key].text(scale) for row in found.rows]
+
     columns: dict[str, list[str]] = {
         "Method": [f"{row.method}{' !' * any(row.warnings)}" for row in found.rows],
         "AR": [f"{row.cost.rate:.4g}" for row in found.rows],
         "n x runs": [f"{row.n:,} x {row.runs}" for row in found.rows],
-        "draws/sample": _texts(found.rows, "draws_a_sample"),
+        "draws/sample": texts("draws_a_sample"),
     }
     for name, boolean in found.boolean.items():
         scale = 100 if boolean else 1
         target = f" ({scale * found.wanted[name]:.4g})" if name in found.wanted else ""
-        columns[f"{'% ' * boolean}{name}{target}"] = _texts(found.rows, Moment(name), scale)
-    columns["PPL"] = _texts(found.rows, "ppl")
-    columns[f"Self-BLEU-{BLEU}"] = _texts(found.rows, "self_bleu", 100)
-    columns["% unique"] = _texts(found.rows, "unique", 100)
-    columns["TVD"], columns["KL"] = _texts(found.rows, "tvd"), _texts(found.rows, "kl")
+        columns[f"{'% ' * boolean}{name}{target}"] = texts(Moment(name), scale)
+    columns["PPL"] = texts("ppl")
+    columns[f"Self-BLEU-{BLEU}"] = texts("self_bleu", 100)
+    columns["% unique"] = texts("unique", 100)
+    columns["TVD"], columns["KL"] = texts("tvd"), texts("kl")
     # The notes explain a quantity that no row has.
     columns = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
     table, below = markdown(columns, 2, width), bullet_list(notes(found), width)
     return f"# {title}\n\n{table}\n\n{below}\n"
-
-
-def _texts(rows: list[Row], key: Key, scale: float = 1.0) -> list[str]:
-    return [row.cells[key].text(scale) for row in rows]
 
 
 def markdown(columns: Mapping[str, Sequence[str]], keys: int = 1, width: int = WIDTH) -> str:
@@ -148,12 +145,16 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def notes(found: Comparison) -> list[str]:
     """Return the notes under the table; those that begin with ! are warnings."""
-    return [*_sizes(found), *_columns(found), *_unknown(found), *_warnings(found)]
+    return [*_size_notes(found), *_column_notes(found), *_distance_notes(found)] + [
+        f"! {row.method} at {row.cost.rate:.4g}: warnings in {len(warned)} of {_runs(row.runs)}, "
+        f"such as: {' '.join(warned[0])}"
+        for row in found.rows
+        if (warned := [warnings for warnings in row.warnings if warnings])
+    ]
 
 
-def _sizes(found: Comparison) -> Iterator[str]:
-    asked = found.n, found.runs
-    small = [one for one in found.stretches if (one.n, one.runs) != asked]
+def _size_notes(found: Comparison) -> Iterator[str]:
+    small = [one for one in found.stretches if (one.n, one.runs) != (found.n, found.runs)]
     for one in small:
         rate = f"{one.cost.rate:.4g}"
         if one.n:
@@ -183,23 +184,29 @@ def _sizes(found: Comparison) -> Iterator[str]:
     )
 
 
-def _columns(found: Comparison) -> Iterator[str]:
+def _column_notes(found: Comparison) -> Iterator[str]:
     yield (
         "AR is the rate asked for; draws/sample is the true cost of a sample, including burn-in "
         "and the wait for a draw with P(x) > 0 that a chain can start at."
     )
-    yield from _waits(found)
+    reset = [row for row in found.rows if row.sampler.endswith("-reset") and row.cost.wait]
+    if reset:
+        chains = {row.cost.steps: row.cost.chain for row in reset}
+        lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
+        yield (
+            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset has fewer "
+            "steps, so that with its wait it costs no more than other samplers: it has "
+            f"{lengths} proposals a sample."
+        )
     if any(name in found.boolean for name in found.wanted):
         yield "In brackets after a feature: the mean that the recipe wants."
     if found.no_ppl:
         yield f"PPL is not given: {found.no_ppl}."
-    else:
-        rows = [row for row in found.rows if not row.cells["ppl"].known]
-        if rows:
-            yield (
-                f"PPL of {_names(rows)} is not given: the base has not scored the draws with "
-                "P(x) = 0 that are among them."
-            )
+    elif rows := [row for row in found.rows if not row.cells["ppl"].known]:
+        yield (
+            f"PPL of {_names(rows)} is not given: the base has not scored the draws with "
+            "P(x) = 0 that are among them."
+        )
     partial = [
         row
         for row in found.rows
@@ -216,55 +223,29 @@ def _columns(found: Comparison) -> Iterator[str]:
         yield f"Self-BLEU-{BLEU} is not given: it needs two or more texts."
 
 
-def _waits(found: Comparison) -> Iterator[str]:
-    reset = [row for row in found.rows if row.sampler.endswith("-reset") and row.cost.wait]
-    if reset:
-        chains = {row.cost.steps: row.cost.chain for row in reset}
-        lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
+def _distance_notes(found: Comparison) -> Iterator[str]:
+    if rows := [row for row in found.rows if not row.cells["tvd"].values]:
         yield (
-            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset has fewer "
-            "steps, so that with its wait it costs no more than other samplers: it has "
-            f"{lengths} proposals a sample."
+            f"TVD and KL of {_names(rows)} are unknown: the distribution of their samples tends to "
+            "p with longer chains, or more draws to resample, but can be neither scored nor "
+            "compared with p (appendix F). QRS estimates its own."
         )
-
-
-def _unknown(found: Comparison) -> Iterator[str]:
-    rows = [row for row in found.rows if not row.cells["tvd"].values]
-    if rows:
-        yield (
-            f"TVD and KL of {_names(rows)} are unknown: the law of their samples tends to p with "
-            "longer chains, or more draws to resample, but can be neither scored nor compared "
-            "with p (appendix F). QRS estimates its own."
-        )
-    unseen = [row for row in found.rows if row.cells["tvd"].unseen]
-    if unseen:
+    if unseen := [row for row in found.rows if row.cells["tvd"].unseen]:
         yield (
             f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
             "those draws; the table shows the largest of the runs' 95 % bounds."
         )
-    certain = [row for row in found.rows if row.cells["tvd"].certain]
-    if certain:
+    if certain := [row for row in found.rows if row.cells["tvd"].certain]:
         yield (
             "0, certain: no item, drawn or not, can have a ratio above the beta of "
             f"{_names(certain)}."
         )
-    unbounded = [row for row in found.rows if math.isinf(row.cells["kl"].high)]
-    if unbounded:
+    if unbounded := [row for row in found.rows if math.isinf(row.cells["kl"].high)]:
         at = dict.fromkeys(f"{row.method} at {row.cost.rate:.4g}" for row in unbounded)
         yield (
             f"KL of {', '.join(at)} is unknown in some runs: nothing bounds what a text that was "
             "not drawn may add to it at beta = 0."
         )
-
-
-def _warnings(found: Comparison) -> Iterator[str]:
-    for row in found.rows:
-        warned = [warnings for warnings in row.warnings if warnings]
-        if warned:
-            yield (
-                f"! {row.method} at {row.cost.rate:.4g}: warnings in {len(warned)} of "
-                f"{_runs(row.runs)}, such as: {' '.join(warned[0])}"
-            )
 
 
 def _names(rows: list[Row]) -> str:
