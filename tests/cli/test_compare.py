@@ -215,7 +215,7 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
     # One draw in so many is possible, and a chain's wait counts as its steps.
     length_of_chain = max(1, 5 - round(1 / possible.mean()) + 1)
     sampler = qr.RWMH(target, warm, editor, reset=length_of_chain)
-    chain = sampler.sample(36, run_seed(0, 5, 1), starts=pool.take(np.stack(places, 1).ravel()))
+    chain = sampler.sample_from(pool.take(np.stack(places, 1).ravel()), 36, run_seed(0, 5, 1))
     found = list(chain.items)
     ppl = [qr.metrics.perplexity(found[run::3], lm) for run in range(3)]
     assert rows["rwmh-reset"]["ppl"] == pytest.approx(np.mean(ppl), rel=1e-5)
@@ -227,7 +227,7 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
         assert rows[name]["tvd"] == rows[name]["kl"] == "unknown"
     sampler = qr.RWMH(target, warm, editor, burn_in=15, thin=5, chains=3)
     starts = pool.take(np.array([at[0] for at in places]))
-    long = sampler.sample(36, run_seed(0, 5, 0), starts=starts)
+    long = sampler.sample_from(starts, 36, run_seed(0, 5, 0))
     unique = [len(set(list(long.items)[run::3])) / 12 for run in range(3)]
     assert rows["rwmh"]["unique"] == pytest.approx(np.mean(unique))
     # The stored log_base, without a model, is the perplexity that the model gives.

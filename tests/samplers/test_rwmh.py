@@ -190,10 +190,10 @@ def test_chains_start_at_stored_draws():
     draws = qr.draw(TARGET, PROPOSAL, 3000, seed=2)
     for schedule in ({"reset": 7}, {"chains": 9, "thin": 4}):
         live = sampler(**schedule).sample(45, seed=2)
-        stored = sampler(proposal=Silent(), **schedule).sample(45, seed=2, starts=draws)
+        stored = sampler(proposal=Silent(), **schedule).sample_from(draws, 45, seed=2)
         assert list(stored.items) == list(live.items)
         assert stored.proposals == live.proposals
-    later = sampler(reset=7).sample(45, seed=2, starts=draws.take(np.arange(500, 3000)))
+    later = sampler(reset=7).sample_from(draws.take(np.arange(500, 3000)), 45, seed=2)
     assert list(later.items) != list(sampler(reset=7).sample(45, seed=2).items)
 
 
@@ -201,6 +201,6 @@ def test_too_few_stored_draws_to_start_at_are_refused():
     draws = qr.draw(TARGET, PROPOSAL, 40, seed=2)
     possible = int((draws.log_p > -np.inf).sum())
     assert possible < 40
-    assert len(sampler(reset=2).sample(possible, seed=2, starts=draws)) == possible
+    assert len(sampler(reset=2).sample_from(draws, possible, seed=2)) == possible
     with pytest.raises(qr.errors.InputError, match=f"stored draws hold {possible} "):
-        sampler(reset=2).sample(possible + 1, seed=2, starts=draws)
+        sampler(reset=2).sample_from(draws, possible + 1, seed=2)

@@ -111,7 +111,7 @@ def test_starts_that_are_too_long_cost_a_proposal_and_no_more(n):
     draws = qr.draw(flat, long, 400, seed=3)
     short = [i for i, item in enumerate(draws.items) if len(item) <= 3]
     walk = qr.RWMH(flat, long, TableEditor(), max_tokens=3, reset=1)
-    for samples in (walk.sample(n, seed=3), walk.sample(n, seed=3, starts=draws)):
+    for samples in (walk.sample(n, seed=3), walk.sample_from(draws, n, seed=3)):
         assert list(samples.items) == [draws.items[i] for i in short[:n]]
         assert samples.proposals == short[n - 1] + 1
 

@@ -184,7 +184,7 @@ class Walks:
             [stretch.take(at[:each]) for stretch, at in zip(stretches, indices, strict=True)]
         )
         in_turn = np.arange(runs * each).reshape(runs, each).T.ravel()
-        chain = sampler.sample(n * runs, seed, progress=report, starts=starts.take(in_turn))
+        chain = sampler.sample_from(starts.take(in_turn), n * runs, seed, report)
         measured = []
         for run in range(runs):
             own = chain.take(np.arange(run, n * runs, runs))
@@ -222,7 +222,7 @@ def _texts(items: Items, proposal: Any) -> Items:
 
 
 def editor_for(masked: MaskedLM, base: object) -> tuple[MaskedLM, bool]:
-    """Return a masked model as the editor of a base's texts, and whether they share their tokens."""
+    """Return a masked model as the editor of a base's texts, and whether they share tokens."""
     from quasir.text import MaskedLM
 
     try:

@@ -1,14 +1,11 @@
-"""What samplers share: the pair P and q, the loop over proposals, its budget and its messages.
-
-`sample` draws anew from q. `replay` draws nothing: it finds the samples in draws that are there.
-"""
+"""What samplers share: P and q, `sample` and `replay`, the loop over proposals and its budget."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -34,12 +31,67 @@ LINE = 100
 Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
 
 
-class Sampler:
-    """P and q, and a description in one line."""
+@dataclass(frozen=True)
+class Request:
+    """The arguments of one call of `sample`, checked."""
+
+    n: int
+    seed: Seed
+    max_proposals: int | None
+    batch_size: int | None
+    progress: Progress
+
+
+class Sampler(ABC, Generic[Result_co]):
+    """P and q. A sampler says in `_sample` how it makes n samples."""
+
+    verb: ClassVar[str] = "found"
+    """What happens to a draw that becomes a sample."""
 
     def __init__(self, target: Target, proposal: Proposal) -> None:
         check_pair(target, proposal)
         self.target, self.proposal = target, proposal
+
+    @abstractmethod
+    def _sample(self, asked: Request) -> Result_co:
+        """Return the samples that `sample` was asked for."""
+
+    def sample(
+        self,
+        n: int,
+        seed: Seed = None,
+        max_proposals: int | None = None,
+        batch_size: int | None = None,
+        progress: Progress = None,
+    ) -> Result_co:
+        """Return exactly n samples.
+
+        If the sampler has `replay`, they are those that it finds in
+        ``quasir.draw(target, proposal, ..., seed)``.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, numpy Generator or None
+        max_proposals : int, optional
+            The budget, which the steps of a chain count towards too. Without one, a warning
+            appears if most samples are still to be found.
+        batch_size : int, optional
+            How many items the target scores at once, or how many chains make a step at once; it
+            does not change the samples.
+        progress : bool or callable
+            By default a line on stderr appears once the work takes seconds; True shows it at once,
+            False never; a callable is called with (found, n, proposed).
+
+        Raises
+        ------
+        BudgetExceeded
+            If `max_proposals` were made; its ``samples`` holds those found.
+        """
+        check_optional_count("max_proposals", max_proposals)
+        check_optional_count("batch_size", batch_size)
+        return self._sample(Request(check_count("n", n), seed, max_proposals, batch_size, progress))
 
     def _options(self) -> dict[str, Any]:
         """Return the options to show in brackets; those that are None are left out."""
@@ -79,9 +131,6 @@ class Collector(ABC, Generic[Result_co]):
     `replay` agree. `n` samples are wanted, or all if it is None. `seen` draws were taken, and
     the first `proposals` of them gave the `count` samples found so far.
     """
-
-    verb: ClassVar[str] = "accepted"
-    """What happens to a draw that becomes a sample."""
 
     def __init__(self, n: int | None) -> None:
         self.n = n
@@ -126,56 +175,29 @@ class Collector(ABC, Generic[Result_co]):
         return indices
 
 
-class CollectingSampler(Sampler, ABC, Generic[Result_co]):
+class CollectingSampler(Sampler[Result_co]):
     """A sampler of draws from q. Its `collector` says which of them are samples."""
+
+    verb = "accepted"
 
     @abstractmethod
     def collector(self, n: int | None) -> Collector[Result_co]:
         """Return an empty collector of n samples, or of all if n is None."""
 
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-    ) -> Result_co:
-        """Return exactly n samples, from new draws of q.
-
-        They are those that `replay` finds in ``quasir.draw(target, proposal, ..., seed)``.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        seed : int, numpy Generator or None
-        max_proposals : int, optional
-            The budget. Without one, a warning appears if most samples are still to be found.
-        batch_size : int, optional
-            How many items the target scores at once; it does not change the samples.
-        progress : bool or callable
-            By default a line on stderr appears once the work takes seconds; True shows it at once,
-            False never; a callable is called with (found, n, proposed).
-
-        Raises
-        ------
-        BudgetExceeded
-            If `max_proposals` were made; its ``samples`` holds those found.
-        """
-        n = check_sizes(n, max_proposals, batch_size)
+    def _sample(self, asked: Request) -> Result_co:
+        """Draw from q, block by block, until the collector has n samples."""
         refuse_cut_support(self.target, self.proposal)
-        collector, streams = self.collector(n), DrawStreams.of(seed)
-        report = progress_of(progress, collector.verb)
+        n, budget, streams = asked.n, asked.max_proposals, DrawStreams.of(asked.seed)
+        collector, report = self.collector(n), progress_of(asked.progress, self.verb)
         while (stop := collector.next_stop()) is not None:
-            if max_proposals is not None:
-                if collector.seen >= max_proposals:
-                    raise budget_exceeded(collector.result(), n, collector.seen, collector.verb)
-                stop = min(stop, max_proposals)
+            if budget is not None:
+                if collector.seen >= budget:
+                    raise budget_exceeded(collector.result(), n, collector.seen, self.verb)
+                stop = min(stop, budget)
             first, skipped = divmod(collector.seen, BLOCK)
             blocks = min(math.ceil(stop / BLOCK) - first, MOST_BLOCKS)
             piece = draw_blocks(
-                self.target, self.proposal, streams, first, blocks, stop, batch_size
+                self.target, self.proposal, streams, first, blocks, stop, asked.batch_size
             )
             if skipped:
                 piece = piece.take(np.arange(skipped, len(piece)))
@@ -197,7 +219,7 @@ class CollectingSampler(Sampler, ABC, Generic[Result_co]):
         collector.add(check_draws(draws))
         found = collector.result()
         if n is not None and collector.next_stop() is not None:
-            raise budget_exceeded(found, n, len(draws), collector.verb, "draws")
+            raise budget_exceeded(found, n, len(draws), self.verb, "draws")
         return found
 
 
@@ -205,13 +227,6 @@ def sample_columns(draws: Draws, proposals: int) -> dict[str, Any]:
     """Return what every result holds of its draws."""
     columns = {name: getattr(draws, name) for name in ("items", "log_p", "log_q", "features")}
     return columns | {"proposals": proposals}
-
-
-def check_sizes(n: int, max_proposals: int | None = None, batch_size: int | None = None) -> int:
-    """Return n; refuse a number of samples, proposals or items that is no positive integer."""
-    check_optional_count("max_proposals", max_proposals)
-    check_optional_count("batch_size", batch_size)
-    return check_count("n", n)
 
 
 def check_draws(draws: Draws) -> Draws:
@@ -263,5 +278,5 @@ def warn_if_hopeless(accepted: int, n: int, proposals: int) -> None:
         f"{proposals:,} proposals have given {accepted:,} of {n:,} samples ({ahead}). Set "
         "max_proposals to bound the search, lower beta, or use a better proposal.",
         QuasirWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -100,12 +100,11 @@ class GibbsWithGradients(LocalSampler):
         if isinstance(target, type):
             raise InputError(f"the target is the class {target.__name__}: make an object of it.")
         check_count("size of the target", target.size)
-        check_count("categories of the target", target.categories)
-        check_bool("site_first", site_first)
-        if target.categories < 2:
+        if check_count("categories of the target", target.categories) < 2:
             raise InputError(
                 f"a site has {target.categories} value, but needs at least 2 to change."
             )
+        check_bool("site_first", site_first)
         if proposal is None:
             proposal = UniformStates(target.size, target.categories)
         super().__init__(target, proposal, burn_in, thin, reset, chains)
@@ -155,8 +154,8 @@ class GibbsWithGradients(LocalSampler):
         return self._checked(gradient, (len(states), self.target.categories))
 
     def _checked(self, gradient: Array, shape: tuple[int, ...]) -> Array:
-        wrong = gradient.shape != shape or np.isnan(gradient).any() or (gradient == np.inf).any()
-        if wrong or ((gradient > -np.inf).sum(axis=-1) < 2).any():
+        right = gradient.shape == shape and bool((gradient < np.inf).all())
+        if not right or ((gradient > -np.inf).sum(axis=-1) < 2).any():
             raise ScoreError(
                 f"{name_of(self.target)} gave a gradient of shape {gradient.shape}, where {shape} "
                 f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite. It "
@@ -188,10 +187,7 @@ class GibbsWithGradients(LocalSampler):
 
 
 def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
-    """Return the log probability of proposing each value of one site; -inf for its present value.
-
-    `own` is the present value of the site in each state, `gradient` that at the site.
-    """
+    """Return the log probability of proposing each value of a site; -inf for its own value."""
     rows = np.arange(len(own))
     half = (gradient - gradient[rows, own, None]) / 2
     half[rows, own] = -np.inf

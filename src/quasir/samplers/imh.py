@@ -64,8 +64,8 @@ class IMH(CollectingSampler[ChainSamples]):
     (1000, 10101, 'unknown')
     """
 
-    _candidates_at: float | None = None
-    """The log beta at which draws are candidates; None takes all draws."""
+    verb = "found"
+    _candidates_at: float | None = None  # the log beta at which draws are candidates; None: all
 
     def __init__(
         self,
@@ -98,8 +98,6 @@ class IndependentChain(Collector[ChainSamples]):
 
     With a beta the candidates are the draws that QRS accepts, each of weight max(w, beta).
     """
-
-    verb = "found"
 
     def __init__(
         self, schedule: Schedule, n: int | None, log_beta: float | None, bound: float | None = None

@@ -62,6 +62,8 @@ class IncrementalQRS(CollectingSampler[Samples]):
     (1000, 2000, 2)
     """
 
+    verb = "kept"
+
     def __init__(self, target: Target, proposal: Proposal, acceptance_rate: float) -> None:
         super().__init__(target, proposal)
         self.acceptance_rate = as_rate(acceptance_rate)
@@ -82,15 +84,7 @@ class IncrementalQRS(CollectingSampler[Samples]):
         return BestDraws(self, n, max(n, math.floor(wanted)))
 
     def replay(self, draws: Draws, n: int | None = None) -> Samples:
-        """Return the samples among stored draws: n from the first n/acceptance_rate, or all.
-
-        They are the samples that `sample` gives with the same seed.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the draws are too few for n; its ``samples`` holds those found.
-        """
+        """Return the samples among stored draws: n from the first n/acceptance_rate, or all."""
         if n is not None:
             return super().replay(draws, n)
         draws = check_draws(draws)
@@ -101,13 +95,10 @@ class IncrementalQRS(CollectingSampler[Samples]):
 
 
 class BestDraws(Collector[Samples]):
-    """The draws with the largest alphas so far, in the order they were drawn.
+    """The n best of `enough` draws so far, and the next best, whose alpha is beta.
 
-    `sampler` keeps the n best of `enough` draws, and the next one, whose alpha is beta. If fewer
-    than n of these have P(x) > 0, proposals continue until n have.
+    If fewer than n of these have P(x) > 0, proposals continue until n have.
     """
-
-    verb = "kept"
 
     def __init__(self, sampler: IncrementalQRS, n: int, enough: int) -> None:
         super().__init__(n)

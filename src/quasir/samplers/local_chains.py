@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
@@ -20,10 +20,10 @@ from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.samplers.base import (
+    Request,
     Sampler,
     budget_exceeded,
     check_draws,
-    check_sizes,
     warn_if_hopeless,
 )
 from quasir.samplers.results import ChainSamples
@@ -49,11 +49,7 @@ Move: TypeAlias = tuple[States, NDArray[np.bool_], Array, Array]
 def log_metropolis(
     log_p_from: Array, log_p_to: Array, log_forward: Array, log_backward: Array
 ) -> Array:
-    """Return log min(1, P(x') q(x|x') / (P(x) q(x'|x))), the rule of Metropolis and Hastings.
-
-    `log_forward` is log q(x'|x), `log_backward` is log q(x|x'). The result is -inf where
-    q(x|x') = 0 or P(x') = 0.
-    """
+    """Return log min(1, P(x') q(x|x') / (P(x) q(x'|x))); `log_forward` is log q(x'|x)."""
     return np.minimum(0.0, (log_p_to - log_p_from) + (log_backward - log_forward))
 
 
@@ -64,7 +60,7 @@ def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
     return chosen
 
 
-class LocalSampler(Sampler, ABC):
+class LocalSampler(Sampler[ChainSamples]):
     """Chains that start at draws of the proposal with P(x) > 0, and then make moves of their own.
 
     Chain c starts at the c-th such draw, and has its own generator, made from the seed and c. So
@@ -105,10 +101,7 @@ class LocalSampler(Sampler, ABC):
     def step(
         self, states: States, log_p: Array, uniforms: Array
     ) -> tuple[States, Array, NDArray[np.bool_]]:
-        """Make one step of each chain; the last of its uniforms decides on the move.
-
-        Returns the states, their log P, and which chains moved.
-        """
+        """Return states, log P and which chains moved; the last uniform decides on a move."""
         new, changed, forward, backward = self.propose(states, uniforms)
         log_p_new = np.full(len(new), -np.inf)
         asked = np.flatnonzero(changed & (backward > -np.inf))
@@ -124,50 +117,30 @@ class LocalSampler(Sampler, ABC):
             kept = [y if m else x for x, y, m in zip(states, new, moved, strict=True)]
         return kept, np.where(moved, log_p_new, log_p), moved
 
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-        starts: Draws | None = None,
-    ) -> ChainSamples:
-        """Return n samples.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        seed : int, numpy Generator or None
-        max_proposals : int, optional
-            The budget: starts and steps together.
-        batch_size : int, optional
-            How many chains are stepped at once; it does not change the samples.
-        progress : bool or callable
-        starts : Draws, optional
-            Stored draws of the proposal: chain c starts at the c-th of them with P(x) > 0, and
-            nothing is drawn from the proposal.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the budget was used up; its ``samples`` holds those found.
-        """
-        n = check_sizes(n, max_proposals, batch_size)
-        if starts is not None:
-            check_draws(starts)
-        chains = n if self.schedule.reset is not None else min(self.chains, n)
-        report = progress_of(progress, "found")
-        run = _Run(self, n, chains, root_seed(seed), max_proposals, report)
+    def _sample(self, asked: Request, starts: Draws | None = None) -> ChainSamples:
+        """Walk group by group; `starts` are stored draws of the proposal, instead of new ones."""
+        chains = asked.n if self.schedule.reset is not None else min(self.chains, asked.n)
+        report = progress_of(asked.progress, self.verb)
+        run = _Run(self, asked.n, chains, root_seed(asked.seed), asked.max_proposals, report)
         try:
             run.begin(starts)
-            at_once = batch_size or CHAINS_AT_ONCE
+            at_once = asked.batch_size or CHAINS_AT_ONCE
             for first in range(0, chains, at_once):
                 run.walk(range(first, min(first + at_once, chains)))
         except _OutOfBudget:
-            raise budget_exceeded(run.result(), n, run.proposals) from None
+            raise budget_exceeded(run.result(), asked.n, run.proposals) from None
         return run.result()
+
+    def sample_from(
+        self, starts: Draws, n: int, seed: Seed = None, progress: Progress = None
+    ) -> ChainSamples:
+        """Return n samples of chains that start at stored draws of the proposal.
+
+        Chain c starts at the c-th of them with P(x) > 0, and nothing is drawn from the proposal.
+        The other parameters are those of `sample`.
+        """
+        request = Request(check_count("n", n), seed, None, None, progress)
+        return self._sample(request, check_draws(starts))
 
 
 @dataclass

@@ -74,10 +74,7 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
         return log_prob - self.normaliser(None, log_prob, items)
 
     def normaliser(self, accepted: Accepted[Any] | None, log_prob: Array, items: Items) -> float:
-        """Return log Z_beta such that no probability of these items is above 1.
-
-        It is exact if the support can be listed, else the first estimate made.
-        """
+        """Return log Z_beta: exact if the support can be listed, else the first estimate made."""
         known, log_z = self._log_z_beta, None
         if known and known[0] is self.target and known[1] is self.proposal:
             log_z = known[3] if known[2] == self.log_beta else None

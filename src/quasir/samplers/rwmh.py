@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,8 +265,7 @@ class Limits:
         return tuple(operation for operation, legal in allowed.items() if legal)
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """An operation and its position; an insertion at i puts the token before position i."""
 
     operation: Operation
@@ -279,21 +278,19 @@ class Edit:
 
     def masked(self, tokens: Tokens) -> Tokens:
         """Return the sequence with a mask at the position of the edit."""
-        return self._put(tokens, MASK)
+        return self.put(tokens, MASK)
 
     def applied(self, tokens: Tokens, token: int) -> Tokens:
         """Return the edited sequence; a deletion ignores the token."""
-        return self._put(tokens) if self.operation == "delete" else self._put(tokens, token)
+        return self.put(tokens) if self.operation == "delete" else self.put(tokens, token)
 
-    def _put(self, tokens: Tokens, *middle: int) -> Tokens:
+    def put(self, tokens: Tokens, *middle: int) -> Tokens:
+        """Return the sequence with `middle` at the position of the edit."""
         i = self.position
         return (*tokens[:i], *middle, *tokens[i + (self.operation != "insert") :])
 
     def log_prob(self, length: int, limits: Limits) -> float:
-        """Return the log probability of choosing this edit for a sequence of this length.
-
-        Uniform over the legal operations, then uniform over the operation's positions.
-        """
+        """Return the log probability of choosing this edit: an operation, then a position."""
         legal = limits.legal(length)
         if self.operation not in legal:
             return -math.inf
@@ -317,11 +314,9 @@ def log_directions(
 ) -> tuple[float, float]:
     """Return the log probabilities of the edit with this token, and of its reverse.
 
-    `log_probs` are those of every token at the mask. Each direction has all its factors: the
-    operation, the position and, for an insertion or replacement, the token.
+    `log_probs` are those of every token at the mask.
     """
-    length = len(tokens)
-    forward = edit.log_prob(length, limits)
+    forward = edit.log_prob(len(tokens), limits)
     backward = edit.reverse.log_prob(len(edit.applied(tokens, token)), limits)
     if edit.operation != "delete":
         forward += float(log_probs[token])

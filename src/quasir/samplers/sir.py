@@ -5,24 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from quasir.core.arguments import check_count
-from quasir.core.progress import Progress
 from quasir.core.streams import Purpose, root_seed, stream
 from quasir.core.types import Array, Proposal, Seed, Target
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.estimation.estimate import kish_ess
-from quasir.samplers.base import (
-    Sampler,
-    budget_exceeded,
-    check_draws,
-    check_sizes,
-    sample_columns,
-)
+from quasir.samplers.base import Request, Sampler, budget_exceeded, check_draws, sample_columns
 from quasir.samplers.results import ApproximateSamples
 
 
-class SIR(Sampler):
+class SIR(Sampler[ApproximateSamples]):
     """Draw a pool of N from q, then n from the pool, with replacement, by the weights P(x)/q(x).
 
     Parameters
@@ -50,27 +43,17 @@ class SIR(Sampler):
     def _options(self) -> dict[str, int]:
         return {"pool": self.pool}
 
-    def sample(
-        self,
-        n: int,
-        seed: Seed = None,
-        max_proposals: int | None = None,
-        batch_size: int | None = None,
-        progress: Progress = None,
-    ) -> ApproximateSamples:
-        """Return n samples from the pool ``quasir.draw(target, proposal, pool, seed)``.
-
-        The parameters are those of `QRS.sample`.
-        """
-        n = check_sizes(n, max_proposals, batch_size)
-        if max_proposals is not None and max_proposals < self.pool:
+    def _sample(self, asked: Request) -> ApproximateSamples:
+        """Draw the pool, then the samples from it."""
+        if asked.max_proposals is not None and asked.max_proposals < self.pool:
             raise InputError(
-                f"max_proposals is {max_proposals}, but the pool is {self.pool} draws: make the "
-                "pool smaller, or allow for it."
+                f"max_proposals is {asked.max_proposals}, but the pool is {self.pool} draws: make "
+                "the pool smaller, or allow for it."
             )
-        root = root_seed(seed)
-        draws = draw(self.target, self.proposal, self.pool, root, batch_size, progress)
-        return self.replay(draws, n, root)
+        root = root_seed(asked.seed)
+        pair = self.target, self.proposal
+        draws = draw(*pair, self.pool, root, asked.batch_size, asked.progress)
+        return self.replay(draws, asked.n, root)
 
     def replay(self, draws: Draws, n: int, seed: Seed = None) -> ApproximateSamples:
         """Return n samples with stored draws as the pool; by default with the seed of the draws.
@@ -80,7 +63,7 @@ class SIR(Sampler):
         BudgetExceeded
             If no draw has P(x) > 0.
         """
-        n, draws = check_sizes(n), check_draws(draws)
+        n, draws = check_count("n", n), check_draws(draws)
         probs = resampling_probs(draws.log_ratio)
         size = kish_ess(1.0, float((probs**2).sum()))
         chosen = np.empty(0, np.intp)
