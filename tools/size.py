@@ -1,8 +1,9 @@
 """Count what a reader must hold in their head: lines, modules, names, and two walks.
 
-``python tools/size.py --walks`` prints a row for each count. A walk is the set of modules of quasir
-in which a function is called while one command or expression is evaluated; imports do not count.
-The walk of ``quasir run`` uses 2,048 draws in one process.
+``python tools/size.py --walks`` prints a row for each count, with its limit where it has one, and
+ends with exit code 1 if a count is above its limit. A walk is the set of modules of quasir in which
+a function is called while one command or expression is evaluated; imports do not count. The walk of
+``quasir run`` uses 2,048 draws in one process.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ from pathlib import Path
 from types import FrameType
 
 TOP = Path(__file__).resolve().parent.parent
+TRADEOFF, RUN = "modules crossed by tradeoff(draws).at(...)", "modules crossed by quasir run"
+LIMITS = {
+    "lines in src": 26_000,
+    "modules in src": 170,
+    "lines in tests": 20_000,
+    "names at the top": 45,
+    TRADEOFF: 15,
+    RUN: 60,
+}
 
 
 def tracked(pattern: str) -> list[Path]:
@@ -88,8 +98,12 @@ def run_walk() -> list[str]:
     from quasir.cli import main
 
     def walk() -> None:
-        quiet = contextlib.redirect_stdout(io.StringIO())
-        with tempfile.TemporaryDirectory() as folder, quiet:
+        quiet = io.StringIO()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.redirect_stdout(quiet),
+            contextlib.redirect_stderr(quiet),
+        ):
             arguments = ["run", "scientists", "--draws", "2048", "--out", f"{folder}/run"]
             sys.argv = ["quasir", *arguments]
             try:
@@ -101,10 +115,11 @@ def run_walk() -> list[str]:
     return crossed(walk)
 
 
-def main() -> None:
-    """Print the counts."""
+def main() -> int:
+    """Print the counts; return 1 if one is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--walks", action="store_true", help="also trace the two walks (a minute)")
+    parser.add_argument("--modules", action="store_true", help="with --walks: name the modules")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     source, tests = tracked("src/*.py"), tracked("tests/*.py")
@@ -115,7 +130,7 @@ def main() -> None:
 
     import quasir
 
-    counts: dict[str, object] = {
+    counts: dict[str, int] = {
         "lines in src": lines(source),
         "  of code": sum(map(code_lines, source)),
         "  of docstrings": sum(docstring_lines(ast.parse(path.read_text())) for path in source),
@@ -125,16 +140,20 @@ def main() -> None:
         "lines in tests": lines(tests),
         "names at the top": len(quasir.__all__),
     }
-    walks = {}
-    if options.walks:
-        walks = {"tradeoff(draws).at(...)": tradeoff_walk(), "quasir run scientists": run_walk()}
-        counts |= {f"modules crossed by {name}": len(found) for name, found in walks.items()}
+    walks = {TRADEOFF: tradeoff_walk(), RUN: run_walk()} if options.walks else {}
+    counts |= {name: len(found) for name, found in walks.items()}
+    above = {name for name, limit in LIMITS.items() if counts.get(name, 0) > limit}
     if options.json:
-        print(json.dumps({**counts, "walks": walks}, indent=2))
-        return
-    for name, count in counts.items():
-        print(f"{name:<52} {count:>7,}")
+        print(json.dumps({**counts, "limits": LIMITS, "walks": walks}, indent=2))
+    else:
+        for name, count in counts.items():
+            verdict = "above the limit of" if name in above else "met: at most"
+            limit = f"  {verdict} {LIMITS[name]:,}" if name in LIMITS else ""
+            print(f"{name:<46} {count:>7,}{limit}")
+        for name, found in walks.items() if options.modules else ():
+            print(f"\n{name}:", *found, sep="\n  ")
+    return 1 if above else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
