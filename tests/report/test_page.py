@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import quasir as qr
 from quasir.certificates.check import Check, WantedMoment, wanted_moments
 from quasir.estimation.estimate import Estimate
-from quasir.report.page import About
-from quasir.report.page_data import as_json
+from quasir.report.page import About, as_json
 from quasir.report.sentences import (
     MINUS,
     TIMES,

@@ -1,29 +1,35 @@
 """The report of a run as one HTML file: the constraint, how close the samples are, and the texts.
 
 The file needs no network: style, script and data are inside it. A slider moves along beta and
-shows which of the drawn texts survive: those with alpha > beta.
+shows which of the drawn texts survive: those with alpha > beta. The curves are panels of lines with
+95 % bands against the acceptance rate.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.figures import COLOURS
-from quasir.core.formatting import tail_text
+from quasir.core.formatting import rounded_up, tail_text
 from quasir.errors import InputError
-from quasir.estimation.quantities import heading_of, meaning_of
+from quasir.estimation.estimate import Estimate
+from quasir.estimation.quantities import QUANTITIES, heading_of, meaning_of
 from quasir.features import Feature
-from quasir.report.page_data import as_json, page_data
 from quasir.report.sentences import (
     Phrase,
     beta_text,
@@ -33,6 +39,7 @@ from quasir.report.sentences import (
     phrase,
     rate_phrase,
 )
+from quasir.report.shown_texts import SHOWN, AcceptedDraws, shown_texts
 
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
@@ -40,6 +47,36 @@ if TYPE_CHECKING:
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
     from quasir.store import Store
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+Hue = tuple[int, bool]
+"""The number of a colour, and whether the line is dashed because the colour is used before."""
+
+GUARANTEED = 2  # the number of the colour of guarantees
+
+PANELS: dict[str, tuple[str, str, list[int | None]]] = {
+    "tvd": (
+        "Total variation distance",
+        "How far the samples are from the target: 0 is exact, 1 is nothing in common.",
+        [0, 1],
+    ),
+    "kl": (
+        "KL divergence to the target",
+        "How far the samples are from the target, in nats: 0 is exact.",
+        [0, None],
+    ),
+    "moments": (
+        "Features",
+        "The mean of each feature over the samples; for a yes-or-no feature, the share with yes.",
+        [0, None],
+    ),
+    "kl_base": (
+        "KL divergence from the base",
+        "How far the constraint moves the samples away from the base model, in nats.",
+        [0, None],
+    ),
+}
+"""Panel -> title, note, and the lower and upper end of its vertical axis."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +142,155 @@ def _estimates(certificate: Certificate) -> list[tuple[str, str, Phrase]]:
         said = rate_phrase(part) if key == "acceptance_rate" else phrase(part)
         rows.append((heading_of(key), meaning_of(key), said))
     return rows
+
+
+def page_data(
+    curve: Curve, certificate: Certificate, draws: Draws | Store, features: Sequence[Feature]
+) -> dict[str, Any]:
+    """Return the page's data, ready for JSON; levels are in the order of beta.
+
+    A list along the levels has an entry for each level. `log_beta` and `survivors` (how many draws
+    have alpha > beta) are exact; the others are rounded for display. `warnings_at` holds indices
+    into `warnings`.
+    """
+    order = np.argsort(curve.log_betas, kind="stable")
+    log_betas = curve.log_betas[order]
+    along = list(curve)
+    certificates = [along[i] for i in order]
+    rates = [one.acceptance_rate for one in certificates]
+    accepted_rates = [rate_phrase(rate) for rate in rates]
+    accepted = AcceptedDraws.of(draws, log_betas)
+    colours = hues([*(feature.name for feature in features), *curve.moments])
+    warnings: dict[str, int] = {}
+    return {
+        "draws": len(draws),
+        "shown": SHOWN,
+        "chosen": int(np.argmin(np.abs(log_betas - certificate.log_beta))),
+        "chosen_rate": _above_0(certificate.acceptance_rate.value),
+        "log_beta": log_betas.tolist(),
+        "beta": [beta_text(log_beta) for log_beta in log_betas.tolist()],
+        "rate": [_above_0(rate.value) for rate in rates],
+        "accepted": [said.main for said in accepted_rates],
+        "accepted_rest": [said.rest for said in accepted_rates],
+        "survivors": accepted.survivors,
+        "warnings_at": [
+            [warnings.setdefault(warning, len(warnings)) for warning in one.warnings]
+            for one in certificates
+        ],
+        "warnings": list(warnings),
+        "features": [
+            {
+                "name": feature.name,
+                "colour": colours[feature.name][0],
+                "coloured": feature.spans is not None,
+            }
+            for feature in features
+        ],
+        "panels": panels(curve, order, colours),
+        "kept_items": accepted.draws.items is not None,
+        "texts": shown_texts(accepted, features),
+    }
+
+
+def as_json(data: Any) -> str:
+    r"""Return JSON that is safe inside a script element and can be encoded in UTF-8."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c")
+    return _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", text)
+
+
+def _above_0(rate: float) -> float | None:
+    return rate if rate > 0 and math.isfinite(rate) else None
+
+
+def hues(names: Sequence[str]) -> dict[str, Hue]:
+    """Return the colour of each feature."""
+    others = len(COLOURS) - 1
+    return {name: (1 + j % others, j >= others) for j, name in enumerate(dict.fromkeys(names))}
+
+
+def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> list[dict[str, Any]]:
+    """Return the panels, with points in the given order; none where no draw had P(x) > 0."""
+    if not curve.n_possible:
+        return []
+
+    def line(name: str, part: Estimate, hue: Hue) -> dict[str, Any]:
+        return _line(name, [part[i] for i in order], hue)
+
+    drawn: dict[str, list[dict[str, Any]]] = {name: [] for name in PANELS}
+    for key, part in curve.estimates.items():
+        if isinstance(key, str) and (place := QUANTITIES[key].line) is not None:
+            later = (0, bool(drawn[place.panel]))  # the second line of a panel is dashed
+            drawn[place.panel].append(line(place.label, part, later))
+    for name in ("tvd", "kl"):
+        if (most := getattr(curve.guarantees, name)) is not None:
+            drawn[name].append(_guaranteed([float(most[i]) for i in order]))
+    moments = [line(name, part, colours[name]) for name, part in curve.moments.items()]
+    shares = [one for one in moments if all(v is None or 0 <= v <= 1 for v in one["value"])]
+    out = []
+    for name, (title, note, ends) in PANELS.items():
+        if name == "moments":
+            if shares:
+                out.append(_panel(title, note, shares, range=ends))
+            for one in moments:
+                if one not in shares:
+                    out.append(
+                        _panel(f"Feature {one['name']}", "Its mean over the samples.", [one])
+                    )
+        elif drawn[name]:
+            out.append(_panel(title, note, drawn[name], range=ends))
+    out[0]["points"] = [_start("q", curve.proposal), _start("q_proj", curve.projection)]
+    return out
+
+
+def _panel(title: str, note: str, lines: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    empty = {"range": [None, None], "points": []}
+    return {"title": title, "note": note, "lines": lines, **empty, **more}
+
+
+def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
+    said = [phrase(part) for part in parts]
+    return {
+        "name": name,
+        "colour": hue[0],
+        "dashed": hue[1],
+        "value": [_known(part) for part in parts],
+        "low": [_short(part.low) for part in parts],
+        "high": [_short(part.high) for part in parts],
+        "main": [one.main for one in said],
+        "rest": [one.rest for one in said],
+    }
+
+
+def _guaranteed(most: list[float]) -> dict[str, Any]:
+    """Return the line of a guarantee: an upper bound, which has no band."""
+    none = dict.fromkeys(("low", "high"), [None] * len(most))
+    return {
+        "name": "guaranteed (95 %)",
+        "colour": GUARANTEED,
+        "dashed": False,
+        "value": [_short(bound) for bound in most],
+        **none,
+        "main": [f"at most {number_text(rounded_up(bound))}" for bound in most],
+        "rest": [""] * len(most),
+    }
+
+
+def _start(name: str, certificate: Certificate) -> dict[str, Any]:
+    """Return the point of a proposal before any rejection."""
+    tvd, rate = certificate.tvd, certificate.acceptance_rate
+    ends = {"low": _short(tvd.low), "high": _short(tvd.high)}
+    return {"name": name, "rate": _short(rate.value), "value": _known(tvd), **ends}
+
+
+def _known(part: Estimate) -> float | None:
+    """Return the value, or None where it is unknown: without a standard error, 0 is no estimate."""
+    return None if math.isnan(part.se) else _short(part.value)
+
+
+def _short(x: float) -> float | None:
+    """Return a number with five digits, which is more than a screen shows; None if not finite."""
+    return float(f"{x:.5g}") if math.isfinite(x) else None
 
 
 @cache
