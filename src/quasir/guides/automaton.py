@@ -154,12 +154,12 @@ class BoostMachine(NumberedMachine):
         self.atoms: list[tuple[int, ...]] = []
         self._atom_of: dict[tuple[int, ...], int] = {}
         self._values: list[float] = []
-        self._joint: list[tuple[int, ...]] = []
         self._id_of: dict[tuple[int, ...], int] = {}
         # Of every joint state: the tokens that matter, where each leads, its atom; where any other
         # token leads, by its kind. -1 where there is none, or where no text has been yet.
         self._tokens, self._next, self._atom = np.full((3, 8, 1), -1, dtype=np.int64)
         self._otherwise = np.full((8, 4), -1, dtype=np.int64)
+        self.joint = np.full((8, len(self.automata)), -1, dtype=np.int64)  # a state per group
         self._state((OPEN,) * len(self.automata))
 
     @property
@@ -223,7 +223,7 @@ class BoostMachine(NumberedMachine):
 
     def _reached(self, state: int, token: int, kind: int) -> tuple[int, ...]:
         reached = []
-        for automaton, own in zip(self.automata, self._joint[state], strict=True):
+        for automaton, own in zip(self.automata, self.joint[state], strict=True):
             inner = automaton.states[own]
             edge = inner.edges.get(token)
             reached.append(inner.otherwise[kind] if edge is None else edge[0])
@@ -233,15 +233,15 @@ class BoostMachine(NumberedMachine):
         """Return the number of a joint state, which is made if it is new."""
         if joint in self._id_of:
             return self._id_of[joint]
-        number = self._id_of[joint] = len(self._joint)
-        self._joint.append(joint)
+        number = self._id_of[joint] = len(self._id_of)
         factors: dict[int, list[int]] = {}
         for k, (automaton, own) in enumerate(zip(self.automata, joint, strict=True)):
             for token, (_, name) in automaton.states[own].edges.items():
                 found = factors.setdefault(token, [])
                 if name is not None:
                     found.append(self._place[f"{k} {name}"])
-        self._make_room(len(self._joint), len(factors))
+        self._make_room(number + 1, len(factors))
+        self.joint[number] = joint
         for i, (token, names) in enumerate(sorted(factors.items())):
             self._tokens[number, i] = token
             self._atom[number, i] = self._atom_number(tuple(names)) if names else -1
@@ -259,9 +259,9 @@ class BoostMachine(NumberedMachine):
         while room < states:
             room *= 2
         width = max(width, self._tokens.shape[1])
-        for name in ("_tokens", "_next", "_atom", "_otherwise"):
+        for name in ("_tokens", "_next", "_atom", "_otherwise", "joint"):
             old = getattr(self, name)
-            columns = 4 if name == "_otherwise" else width
+            columns = old.shape[1] if name in ("_otherwise", "joint") else width
             if old.shape != (room, columns):
                 more = ((0, room - old.shape[0]), (0, columns - old.shape[1]))
                 setattr(self, name, np.pad(old, more, constant_values=-1))

@@ -144,7 +144,7 @@ def _word_groups(what: Any) -> tuple[WordGroup, ...]:
         raise InputError(
             f"{short_repr(what)} cannot be boosted: give a word, or a feature of words."
         )
-    found = _feature_words(what)
+    found = feature_words(what)
     if not found:
         raise InputError(
             f"the feature {what.name!r} does not say which words it looks for, so there is nothing "
@@ -153,11 +153,12 @@ def _word_groups(what: Any) -> tuple[WordGroup, ...]:
     return found
 
 
-def _feature_words(feature: Feature) -> tuple[WordGroup, ...]:
+def feature_words(feature: Feature) -> tuple[WordGroup, ...]:
+    """Return the words that a feature, or what it is made of, looks for."""
     if feature.word_groups:
         return feature.word_groups
     parts = [part for part in feature._made_of if isinstance(part, Feature)]
-    return tuple(dict.fromkeys(group for part in parts for group in _feature_words(part)))
+    return tuple(dict.fromkeys(group for part in parts for group in feature_words(part)))
 
 
 def _factor(what: Any, factor: Any) -> float:

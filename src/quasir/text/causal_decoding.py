@@ -76,7 +76,7 @@ class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
 
 class _CausalStepper(Stepper):
     def __init__(self, lm: CausalLM, prompts: Prompts) -> None:
-        self.lm, self.prompts = lm, prompts
+        self.lm, self.prompts, self.states = lm, prompts, prompts.states
         self.first, self.lengths = lm.warp(lm._head(prompts.states)), prompts.lengths
 
     def begin(self, prompt: Tensor) -> None:
@@ -91,7 +91,8 @@ class _CausalStepper(Stepper):
             past_key_values=self.ring,
             use_cache=True,
         )
-        return self.lm.warp(self.lm._head(states[:, -1]))
+        self.states = states[:, -1]
+        return self.lm.warp(self.lm._head(self.states))
 
     def renew(self, rows: Tensor, prompt: Tensor) -> None:
         if len(self.lengths) > 1:

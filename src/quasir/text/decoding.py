@@ -62,6 +62,7 @@ class Stepper:
     """The network of a batch: it has read a prompt in each row, and reads a token at a time."""
 
     first: Tensor  # (prompts, vocabulary): the logits after each prompt
+    states: Tensor  # (rows or prompts, d): the last hidden states behind the logits last given
     lengths: Tensor  # (prompts,): its tokens
     refill = True  # whether a waiting draw can take the row of an ended one
 
@@ -86,6 +87,8 @@ class Chooser:
 
     A row holds one draw; `draw` gives their numbers, in the order of the rows.
     """
+
+    stepper: Stepper  # the decoder's
 
     def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the first token of every draw, and its log-probability, in float64.
@@ -147,6 +150,7 @@ class Decoder:
     ) -> None:
         self.stepper, self.end, self.limit = stepper, -1 if end is None else end, limit
         self.chooser = chooser or Chooser()
+        self.chooser.stepper = stepper
         self.before, self.longest = stepper.lengths, int(stepper.lengths.max())
         # What a row may attend to of its prompt's columns.
         self.within = torch.arange(self.longest, device=self.before.device) < self.before[:, None]

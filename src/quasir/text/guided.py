@@ -1,11 +1,12 @@
-"""A language model with a guide, as a proposal: one pass gives log q and log a."""
+"""A language model and its guided parts, as a proposal: one pass gives log q and log a."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,14 +15,16 @@ from quasir.core.arguments import check_request, number
 from quasir.core.formatting import short_repr
 from quasir.core.progress import Progress
 from quasir.core.streams import learned_stream
-from quasir.core.types import Array, Batch, Items, Part, Request, Seed, Target
+from quasir.core.types import Array, Batch, Items, Request, Seed, Target
+from quasir.core.types import Part as Drawn
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.guides.boost import Boost
 from quasir.guides.guide import Guide, Ints, Machine, Setting
 from quasir.guides.language import Language
 from quasir.guides.matcher import LanguageFeature, MatcherMachine
-from quasir.guides.product import Both
+from quasir.guides.product import Both, BothMachine
+from quasir.guides.state import State
 from quasir.guides.trie import Trie
 from quasir.guides.vocabulary import Vocabulary, same_tokenizer
 from quasir.targets.factors import Pointwise
@@ -29,8 +32,9 @@ from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 from quasir.text.causal_decoding import decode_together, same_family
 from quasir.text.fingerprints import find_setting
-from quasir.text.guided_decoding import GuidedChooser, first_logs
+from quasir.text.guided_decoding import Compiled, GuidedChooser, first_logs
 from quasir.text.guided_scores import grow_trie, score_guided
+from quasir.text.head import Head
 from quasir.text.texts import as_texts
 
 if TYPE_CHECKING:
@@ -40,14 +44,23 @@ MACHINES = 8
 """Compiled guides that the prompts of one model share, at most."""
 
 
-class Guided:
-    """A causal language model whose next tokens a guide weighs; made by `CausalLM.guided`.
+class Part(NamedTuple):
+    """A part of a mixture: the base, with a head or without, times a guide's weights."""
 
-    The next token v has probability a(v | x) g(s, v)/G_t, G_t being the sum over all tokens. A
-    share of the draws comes from the model itself, and log q is that of the mixture. All of this,
+    weight: float
+    guide: Guide | None = None
+    head: Head | None = None
+
+
+class Guided:
+    """A causal language model and its guided parts, as one proposal; made by `CausalLM.guided`.
+
+    A part draws the next token v with probability a(v | x) g(s, v)/G_t, G_t being the sum over all
+    tokens; a head replaces a(v | x) there by logits of its own. Every text comes from one part, or
+    from the model itself in a share of the draws, and log q is that of the mixture. All of this,
     and the model's own log a(x), comes out of one pass.
 
-    Where the guide allows none of the tokens that the model can give, be it the first token or a
+    Where a guide allows none of the tokens that the model can give, be it the first token or a
     later one, a text goes on as the model does: it is not in the guide's language, and q still sums
     to 1.
 
@@ -78,26 +91,90 @@ class Guided:
                 f"the guide is {short_repr(guide)}, but must be one of qr.guides, such as "
                 "qr.guides.boost({'word': 20.0})."
             )
-        self.base, self.guide = base, guide
-        self.share = number("share", share)
-        if not 0 <= self.share < 1:
+        value = number("share", share)
+        if not 0 <= value < 1:
             raise InputError(
                 f"share is {short_repr(share)}, but must be at least 0 and below 1: the share of "
                 "the draws that come from the base itself."
             )
+        self._set(base, value, [Part(1.0 - value, guide)], (), 1)
+
+    @classmethod
+    def mixture(
+        cls,
+        base: CausalLM,
+        parts: Sequence[Part],
+        features: Sequence[Feature] = (),
+        every: int = 1,
+    ) -> Guided:
+        """Return the mixture of the base and some parts, whose weights leave the base its share.
+
+        Heads read the state of `features`, which are asked every few tokens.
+        """
+        made = cls.__new__(cls)
+        made._set(base, 1.0 - math.fsum(part.weight for part in parts), parts, features, every)
+        return made
+
+    def _set(
+        self,
+        base: CausalLM,
+        share: float,
+        parts: Sequence[Part],
+        features: Sequence[Feature],
+        every: int,
+    ) -> None:
+        self.base, self.share = base, max(share, 0.0)
+        self.parts, self.features, self.every = tuple(parts), tuple(features), every
         self.tokenizer, self.max_tokens = base.tokenizer, base.max_tokens
         self._refuse_other_settings()
         self._refuse_too_long()
 
+    @property
+    def guide(self) -> Guide:
+        """The guide of the first part."""
+        guide = self.parts[0].guide
+        return Both(()) if guide is None else guide
+
+    @property
+    def weights(self) -> Array:
+        """The share of the base, and the weight of every part."""
+        return np.array([self.share, *(part.weight for part in self.parts)])
+
     @cached_property
-    def machine(self) -> Machine:
-        """The guide for the model's tokens; made anew in every process."""
-        made: dict[Guide, Machine] = self.base._shared.setdefault("machines", {})
-        if self.guide not in made:
+    def compiled(self) -> list[Compiled]:
+        """The parts for the model's tokens; made anew in every process."""
+        made = []
+        for _, guide, head in self.parts:
+            machine = BothMachine([]) if guide is None else self._kept(guide, guide.compile)
+            bounded = head is None and guide is not None and guide.below_one
+            made.append(Compiled(machine, bounded, None if head is None else self._placed(head)))
+        return made
+
+    def _placed(self, head: Head) -> Head:
+        head.check(self.base, 0 if self.state is None else self.state.bits)
+        return head.to(self.base.device)
+
+    @cached_property
+    def state(self) -> State | None:
+        """What heads know of the features; made anew in every process."""
+        if not self.features:
+            return None
+        key = ("state", *map(id, self.features), self.every)
+        return self._kept(key, lambda tokens: State(self.features, tokens, self.every))
+
+    def _kept(self, key: Any, make: Callable[[Vocabulary], Any]) -> Any:
+        """Return what all prompts of a model share, which is made if it is new."""
+        made = self.base._shared.setdefault("machines", {})
+        if key not in made:
             if len(made) == MACHINES:
                 del made[next(iter(made))]
-            made[self.guide] = self.guide.compile(self.vocabulary)
-        return made[self.guide]
+            made[key] = make(self.vocabulary)
+        return made[key]
+
+    @property
+    def machine(self) -> Machine:
+        """The first part's guide for the model's tokens."""
+        return self.compiled[0].machine
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -111,12 +188,12 @@ class Guided:
         return vocabulary
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "machine"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("compiled", "state")}
 
     @property
     def languages(self) -> list[Language]:
         """The languages of the guide; a text must be in all of them."""
-        return [part for part in self.guide.parts if isinstance(part, Language)]
+        return languages_of(self.guide)
 
     @property
     def trie(self) -> Trie | None:
@@ -134,7 +211,7 @@ class Guided:
                 f"max_tokens of the base is {base.max_tokens} now, and was {self.max_tokens}, "
                 "or its tokenizer was replaced: make the proposal again with base.guided(guide)."
             )
-        for part in self.guide.parts:
+        for part in [one for _, guide, _ in self.parts if guide is not None for one in guide.parts]:
             here = find_setting(self.base, self.languages, part.depends_on)
             if difference := (part.setting or Setting()).difference(here):
                 raise InputError(
@@ -144,8 +221,8 @@ class Guided:
                 )
 
     def _refuse_too_long(self) -> None:
-        machines = getattr(self.machine, "machines", [self.machine])
-        for machine in machines:
+        machines = [getattr(each, "machines", [each]) for each, *_ in self.compiled]
+        for machine in itertools.chain.from_iterable(machines):
             if not isinstance(machine, MatcherMachine) or not machine.language.complete:
                 continue
             fewest = machine.forced_tokens
@@ -159,7 +236,8 @@ class Guided:
     @property
     def truncates(self) -> bool:
         """Whether some texts have probability 0."""
-        return self.base.truncates or (self.guide.cuts and self.share == 0)
+        cuts = all(part.guide is not None and part.guide.cuts for part in self.parts)
+        return self.base.truncates or (cuts and self.share == 0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n texts. All uniforms, one per token and one more, come from `rng` first."""
@@ -174,46 +252,50 @@ class Guided:
 
         def decode(rows: int) -> tuple[Any, ...]:
             chooser = self._chooser(uniforms)
-            return *self.base._decode(uniforms[:, :-1], rows, chooser), chooser.log_a
+            return *self.base._decode(uniforms[:, :-1], rows, chooser), chooser.log_each
 
-        tokens, lengths, log_guided, log_a = self.base._with_less_memory(decode)
+        tokens, lengths, log_a, log_each = self.base._with_less_memory(decode)
         log_base = log_a.cpu().numpy()
-        log_q = self._mix(log_base, log_guided.cpu().numpy())
+        log_q = self.mix(log_base, log_each.cpu().numpy())
         return self.base._texts(tokens, lengths), log_q, log_base
 
     def sample_together(
         self, models: Sequence[Any], requests: Sequence[Request]
-    ) -> list[Part] | None:
+    ) -> list[Drawn] | None:
         """Draw rows of several models that differ in the base's prompt alone; None otherwise."""
         if not all(type(q) is Guided for q in models):
             return None
-        alike = all(q.guide == self.guide and q.share == self.share for q in models)
+        alike = all(q.parts == self.parts and q.features == self.features for q in models)
         if not alike or not same_family([q.base for q in models]):
             return None
         own = [r._replace(rng=q._stream(r.rng)) for q, r in zip(models, requests, strict=True)]
         each = [request.uniforms(self.max_tokens + 1) for request in own]
         every = np.concatenate(each)
-        log_a = np.zeros(len(every))
+        log_each = np.zeros((len(self.parts), len(every)))
 
-        def keep_log_a(draws: Ints, chooser: GuidedChooser) -> None:
-            log_a[draws] = chooser.log_a.cpu().numpy()
+        def keep_each(draws: Ints, chooser: GuidedChooser) -> None:
+            log_each[:, draws] = chooser.log_each.cpu().numpy()
 
         drawn = decode_together(
             [q.base for q in models],
             [uniforms[:, :-1] for uniforms in each],
             lambda draws: self._chooser(every[draws]),
-            keep_log_a,
+            keep_each,
         )
-        logs = np.split(log_a, np.cumsum([len(uniforms) for uniforms in each])[:-1])
+        logs = np.split(log_each, np.cumsum([len(uniforms) for uniforms in each])[:-1], axis=1)
         return [
-            Part(texts, self._mix(log_base, log_q), log_base)
-            for (texts, log_q), log_base in zip(drawn, logs, strict=True)
+            Drawn(texts, self.mix(log_a, log_q), log_a)
+            for (texts, log_a), log_q in zip(drawn, logs, strict=True)
         ]
 
     def _chooser(self, uniforms: Array) -> GuidedChooser:
-        """Return what chooses the tokens; the last uniform of a draw says if the base draws it."""
-        from_base = torch.from_numpy(uniforms[:, -1] < self.share).to(self.base.device)
-        return GuidedChooser(self.machine, from_base, self.guide.below_one)
+        """Return what chooses the tokens; the last uniform of a draw says which part draws it."""
+        ends = np.cumsum(self.weights)[:-1]
+        which = np.searchsorted(ends, uniforms[:, -1], side="right") - 1
+        device = self.base.device
+        return GuidedChooser(
+            self.base, self.compiled, self.state, torch.from_numpy(which).to(device)
+        )
 
     def _stream(self, rng: np.random.Generator) -> np.random.Generator:
         """Return the generator of the uniforms; what a trie learned has a stream of its own.
@@ -225,66 +307,73 @@ class Guided:
         return rng if trie is None else learned_stream(rng, trie.fingerprint)
 
     @torch.inference_mode()
+    def log_prob_parts(self, items: Items) -> tuple[Array, Array]:
+        """Return log a of each text, and log q under every part, from one pass."""
+        texts = as_texts(items, self.tokenizer)
+        return self.base._with_less_memory(
+            lambda rows: score_guided(self.base, texts, self.compiled, self.state)
+        )
+
     def log_prob_each(self, items: Items) -> tuple[Array, Array]:
         """Return log a and log q of each text, from one pass."""
-        texts = as_texts(items, self.tokenizer)
-        log_a, log_guided = self.base._with_less_memory(
-            lambda rows: score_guided(self.base, texts, self.machine, self.guide.below_one)
-        )
-        return log_a, self._mix(log_a, log_guided)
+        log_a, log_each = self.log_prob_parts(items)
+        return log_a, self.mix(log_a, log_each)
 
     def log_prob(self, items: Items) -> Array:
         """Return the log-probability that `sample` draws each text with."""
         return self.log_prob_each(items)[1]
 
-    def _mix(self, log_a: Array, log_guided: Array) -> Array:
-        """Return log q of the mixture from log a and log q of the guided model."""
-        if self.share == 0:
-            return log_guided
-        mixed: Array = np.logaddexp(
-            math.log(self.share) + log_a, math.log1p(-self.share) + log_guided
-        )
+    def mix(self, log_a: Array, log_each: Array) -> Array:
+        """Return log q of the mixture from log a and log q of its parts."""
+        if self.share == 0 and len(self.parts) == 1:
+            only: Array = log_each[0]
+            return only
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights)[:, None] + np.concatenate([log_a[None], log_each])
+        mixed: Array = np.logaddexp.reduce(logs, axis=0)
         return mixed
 
-    @cached_property
     @torch.inference_mode()
-    def log_first_mass(self) -> float:
-        """The log of G_1, the mass that the guide's first weights leave; 0 if q is a."""
-        state = self.base._prompt().states
-        *_, log_mass = first_logs(self.machine, self.base.warp(self.base._head(state))[0])
-        return float(log_mass) if log_mass > -math.inf else 0.0
+    def log_first_mass(self, part: Compiled) -> float:
+        """Return the log of G_1, the mass that a guide's first weights leave; 0 if q is a."""
+        h = self.base._prompt().states[0]
+        logits = self.base.warp(self.base._head(h[None]))[0]
+        log_mass = float(first_logs(self.base, part, self.state, logits, h)[1])
+        return log_mass if log_mass > -math.inf else 0.0
 
     def log_most_base_ratio(self, base: Any, target: Target | None = None) -> float:
         """Return the log of a number that a(x)/q(x) never exceeds where P(x) > 0, or infinity.
 
-        With the share s it is 1/s. With weights of at most 1 it is G_1, if the target is 0 outside
-        the guide's language; with both, 1/(s + (1 - s)/G_1).
+        With the share s it is 1/s. A part with weights of at most 1 adds w/G_1 to s, if the target
+        is 0 outside the guide's language.
         """
         if base is not self.base:
             return math.inf
         self._refuse_other_settings()
-        log_guided = math.inf
-        if self.guide.below_one and self._within_language(target):
-            log_guided = self.log_first_mass
-        with np.errstate(divide="ignore"):
-            parts = np.log([self.share, 1.0 - self.share]) - [0.0, log_guided]
-        return float(-np.logaddexp.reduce(parts))
+        parts = [self.share]
+        for part, own in zip(self.parts, self.compiled, strict=True):
+            if own.below_one and self._within_language(target, part.guide):
+                parts.append(part.weight * math.exp(-self.log_first_mass(own)))
+        return -math.log(math.fsum(parts)) if any(parts) else math.inf
 
     def reaches(self, target: Target) -> bool:
         """Return whether q(x) > 0 wherever P(x) > 0, as far as that is known."""
         if not isinstance(target, Product) or target.base is not self.base:
             return False
-        return self.share > 0 or self._within_language(target)
+        return self.share > 0 or any(
+            self._within_language(target, part.guide) for part in self.parts
+        )
 
-    def _within_language(self, target: Target | None) -> bool:
-        """Return whether the target is 0 outside the guide's language."""
-        if not self.languages:
+    def _within_language(self, target: Target | None, guide: Guide | None) -> bool:
+        """Return whether the target is 0 outside a guide's language."""
+        languages = () if guide is None else languages_of(guide)
+        if not languages:
             return True
         if not isinstance(target, Product):
             return False
         wanted = [f.feature for f in target.factors if isinstance(f, Pointwise)]
         given = {language for feature in wanted for language in self._languages_in(feature)}
-        return given.issuperset(self.languages)
+        return given.issuperset(languages)
 
     def _languages_in(self, feature: Feature) -> list[Language]:
         """Return the languages that a text of this feature is surely in, as this model reads it."""
@@ -367,4 +456,14 @@ class Guided:
 
     def __repr__(self) -> str:
         share = f", share={self.share:.3g}" if self.share else ""
-        return f"{self.base!r}.guided({self.guide!r}{share})"
+        each = " + ".join(
+            f"{part.weight:.3g} " * (len(self.parts) > 1)
+            + (repr(part.guide) if part.head is None else f"<head {part.head.fingerprint[:8]}>")
+            for part in self.parts
+        )
+        return f"{self.base!r}.guided({each}{share})"
+
+
+def languages_of(guide: Guide) -> list[Language]:
+    """Return the languages of a guide; a text must be in all of them."""
+    return [part for part in guide.parts if isinstance(part, Language)]

@@ -1,121 +1,194 @@
-"""Drawing with a guide: its weights times the model's probabilities; log q and log a at once."""
+"""Drawing from a mixture of the base and its guided parts: log a and log q of all, in one pass.
+
+Every part is the base, or the base with a head, times a guide's weights. A draw comes from one part
+from its first token to its last, and is scored under all of them.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from quasir.guides.guide import Ints, Machine, Rows, Weights
+from quasir.guides.guide import Ints, Machine, Weights
+from quasir.guides.state import State
 from quasir.text.decoding import Chooser, invert, invert_by_prompt, move_rows
+from quasir.text.head import Head
+
+if TYPE_CHECKING:
+    from quasir.text.causal import CausalLM
 
 LOG_TINY = -69.0
 """A sum whose log is below this may have lost terms to underflow, and is computed again."""
 
 GUIDED, FREE, LEFT = 0, 1, 2
 """A row follows the guide; the guide allows nothing more, and the row goes on as the model does; a
-row that the model draws has left the guide's language."""
+row of another part has left the guide's language."""
+
+
+class Compiled(NamedTuple):
+    """A part of a mixture for a model's tokens: its guide's machine, and its head."""
+
+    machine: Machine
+    below_one: bool  # no weight is above 1, and there is no head: q is at least a times the weight
+    head: Head | None = None
+
+
+class Weighed(NamedTuple):
+    """The tokens of every row as a part weighs them."""
+
+    source: Tensor  # logits of the base or of the head, at most 0
+    weights: Weights
+    weighted: Tensor  # exp(source) times the weights
+    log_mass: Tensor  # the log of its sum
 
 
 class GuidedChooser(Chooser):
-    """Chooses tokens with probability a(v) g(s, v)/G, and in some draws with the model's own a(v).
+    """Chooses each draw's tokens by the part that it comes from.
 
-    `log_a` is the model's own log-probability of every draw.
+    `which` is the part of every draw, -1 for the base. `log_each` is the log-probability of every
+    draw under every part; what `choose` returns is the base's own.
     """
 
-    def __init__(self, machine: Machine, from_base: Tensor, below_one: bool) -> None:
-        self.machine, self.from_base, self.below_one = machine, from_base, below_one
-        self.log_a = torch.zeros(len(from_base), dtype=torch.float64, device=from_base.device)
-        self.rows: Rows = machine.begin(0)
-        self.status = torch.zeros(0, dtype=torch.int64, device=from_base.device)
-        self.begins = self.status  # of every draw
+    def __init__(
+        self, lm: CausalLM, parts: list[Compiled], state: State | None, which: Tensor
+    ) -> None:
+        self.lm, self.parts, self.state, self.which = lm, parts, state, which
+        size, device = (len(parts), len(which)), which.device
+        self.log_each = torch.zeros(size, dtype=torch.float64, device=device)
+        self.begins = torch.zeros(size, dtype=torch.int64, device=device)  # status of every draw
 
     def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first token of every draw, and its log-probability by the guide."""
-        each = [first_logs(self.machine, line) for line in logits]
-        log_a, log_q, log_mass = (torch.stack(logs) for logs in zip(*each, strict=True))
-        self.begins = torch.where(log_mass == -torch.inf, FREE, GUIDED)[prompt]
-        token = invert_by_prompt(log_q.exp().cumsum(1), uniform, prompt)
-        if self.from_base.any():
-            own = invert_by_prompt(log_a.exp().cumsum(1), uniform, prompt)
-            token = torch.where(self.from_base, own, token)
-        self.log_a += log_a[prompt, token]
-        return token, log_q[prompt, token]
+        """Return the first token of every draw, and its log-probability by the base."""
+        log_a = logits.double().log_softmax(1)
+        token = invert_by_prompt(log_a.exp().cumsum(1), uniform, prompt)
+        logs = []
+        for j, part in enumerate(self.parts):
+            each = [
+                first_logs(self.lm, part, self.state, line, h)
+                for line, h in zip(logits, self.stepper.states, strict=True)
+            ]
+            log_q, log_mass = (torch.stack(one) for one in zip(*each, strict=True))
+            self.begins[j] = torch.where(log_mass == -torch.inf, FREE, GUIDED)[prompt]
+            own = invert_by_prompt(log_q.exp().cumsum(1), uniform, prompt)
+            token = torch.where(self.which == j, own, token)
+            logs.append(log_q)
+        for j, log_q in enumerate(logs):
+            self.log_each[j] = log_q[prompt, token]
+            self.begins[j, self.log_each[j] == -torch.inf] = LEFT
+        return token, log_a[prompt, token]
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
         """Begin new rows with these draws; their first tokens are given."""
-        self.rows = self._begin_rows(tokens)
-        self.status = self.begins[draw]
+        self.rows, self.states = self._begin_rows(tokens)
+        self.status = self.begins[:, draw].T
 
-    def _begin_rows(self, tokens: Tensor) -> Rows:
-        rows = self.machine.begin(len(tokens))
-        rows.advance(_ints(tokens))
-        return rows
+    def _begin_rows(self, tokens: Tensor) -> tuple[list[Any], Any]:
+        rows = [part.machine.begin(len(tokens)) for part in self.parts]
+        states = None if self.state is None else self.state.begin(len(tokens))
+        for each in (*rows, *([] if states is None else [states])):
+            each.advance(_ints(tokens))
+        return rows, states
 
     def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next token of every row, and its log-probability by the guide."""
-        weights = self.rows.weights()
+        """Return the next token of every row, and its log-probability by the base."""
         below = logits.sub_(logits.amax(dim=-1, keepdim=True))
-        mass = below.exp()
-        log_total = mass.sum(dim=-1).double().log()
-        plain = torch.nonzero(self.from_base[draw] | (self.status == FREE))[:, 0]
-        own = mass[plain]
-        apply_weights(mass, weights)
-        if len(plain):
-            log_plain = mass[plain].sum(dim=-1).double().log()
-            mass[plain] = own
-        cumulative = torch.cumsum(mass, dim=-1, out=mass)
-        log_mass = cumulative[:, -1].double().log()
-        if len(plain):
-            log_mass[plain] = log_plain
-        for row in _underflowed(log_mass, weights):
-            line = _log_weighted(below, weights, row)
-            log_mass[row] = line.logsumexp(0)
-            if not self.from_base[draw[row]] and log_mass[row] > -torch.inf:
-                cumulative[row] = (line - line.max()).exp().cumsum(0)
-        stuck = (log_mass == -torch.inf) & (self.status == GUIDED)
-        if stuck.any():
-            self.status[stuck] = FREE
-            rows = torch.nonzero(stuck & ~self.from_base[draw])[:, 0]
-            cumulative[rows] = below[rows].exp().cumsum(dim=-1)
-        token = invert(cumulative, uniform)
-        at = below.gather(1, token)[:, 0].double()
-        token = token[:, 0]
-        tokens = _ints(token)
-        with np.errstate(divide="ignore"):
-            log_g = torch.from_numpy(np.log(weights.of(tokens))).to(at.device)
-        log_a = at - log_total
-        self.log_a[draw] += log_a
-        log_q = at + log_g - log_mass
-        if self.below_one:
-            log_q = torch.maximum(log_q, log_a + log_g)
-        log_q = torch.where(self.status == FREE, log_a, log_q)
-        log_q = torch.where((self.status == LEFT) | log_q.isnan(), -torch.inf, log_q)
-        self.status[(log_q == -torch.inf) & (self.status == GUIDED)] = LEFT
-        self.rows.advance(tokens)
-        return token, log_q
+        drawn = below.exp()
+        log_total = drawn.sum(dim=-1).double().log()
+        bits = torch.zeros((len(draw), 0)) if self.states is None else self.states.bits
+        h, own = self.stepper.states, self.which[draw]
+        steps = [
+            weigh(self.lm, part, below, drawn, h, bits, rows.weights())
+            for part, rows in zip(self.parts, self.rows, strict=True)
+        ]
+        for j, step in enumerate(steps):
+            status = self.status[:, j]
+            status[(step.log_mass == -torch.inf) & (status == GUIDED)] = FREE
+            mine = torch.nonzero((own == j) & (status == GUIDED))[:, 0]
+            drawn[mine] = step.weighted[mine]
+        token = invert(torch.cumsum(drawn, dim=-1, out=drawn), uniform)
+        log_a = below.gather(1, token)[:, 0].double() - log_total
+        tokens = _ints(token[:, 0])
+        for j, (part, step) in enumerate(zip(self.parts, steps, strict=True)):
+            at = step.source.gather(1, token)[:, 0].double()
+            with np.errstate(divide="ignore"):
+                log_g = torch.from_numpy(np.log(step.weights.of(tokens))).to(at.device)
+            log_q, status = at + log_g - step.log_mass, self.status[:, j]
+            if part.below_one:
+                log_q = torch.maximum(log_q, log_a + log_g)
+            log_q = torch.where(status == FREE, log_a, log_q)
+            log_q = torch.where((status == LEFT) | log_q.isnan(), -torch.inf, log_q)
+            status[(log_q == -torch.inf) & (status == GUIDED)] = LEFT
+            self.log_each[j, draw] += log_q
+            self.rows[j].advance(tokens)
+        if self.states is not None:
+            self.states.advance(tokens)
+        return token[:, 0], log_a
 
     def renew(self, rows: Tensor, draw: Tensor, tokens: Tensor) -> None:
         """Let new draws take the rows of ended ones."""
-        self.rows.put(_ints(rows), self._begin_rows(tokens))
-        self.status[rows] = self.begins[draw]
+        fresh, states = self._begin_rows(tokens)
+        for each, new in zip((*self.rows, self.states), (*fresh, states), strict=True):
+            if each is not None:
+                each.put(_ints(rows), new)
+        self.status[rows] = self.begins[:, draw].T
 
     def keep(self, into: Tensor, source: Tensor, left: int) -> None:
         """Copy rows `source` over rows `into`, and keep the first `left`."""
-        self.rows.keep(_ints(into), _ints(source), left)
+        for each in (*self.rows, self.states):
+            if each is not None:
+                each.keep(_ints(into), _ints(source), left)
         self.status = move_rows(self.status, into, source, left)
 
 
-def first_logs(machine: Machine, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return log a and log q of the first token, and the log of the mass G_1, in float64.
+def weigh(
+    lm: CausalLM,
+    part: Compiled,
+    below: Tensor,
+    mass: Tensor,
+    h: Tensor,
+    bits: Any,
+    weights: Weights,
+) -> Weighed:
+    """Return the next tokens of some rows as a part weighs them.
 
-    Where the guide allows no token that the model can give, G_1 is 0, and q is a.
+    `below` are the base's logits, at most 0, and `mass` their exponentials; h and `bits` are what a
+    head reads.
+    """
+    if part.head is None:
+        source, weighted = below, mass.clone()
+    else:
+        source = part.head.logits(lm, h, torch.as_tensor(bits, device=below.device), below)
+        source = source.sub_(source.amax(dim=-1, keepdim=True))
+        weighted = source.exp()
+    apply_weights(weighted, weights)
+    log_mass = weighted.sum(dim=-1).double().log()
+    for row in _underflowed(log_mass, weights):
+        line = _log_weighted(source, weights, row)
+        log_mass[row] = line.logsumexp(0)
+        if log_mass[row] > -torch.inf:
+            weighted[row] = (line - line.max()).exp()
+    return Weighed(source, weights, weighted, log_mass)
+
+
+def first_logs(
+    lm: CausalLM, part: Compiled, state: State | None, logits: Tensor, h: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return log q of the first token after one prompt, and the log of its mass, in float64.
+
+    Where the guide allows no token that the model can give, the mass is 0, and q is a.
     """
     log_a = logits.double().log_softmax(0)
-    weights = machine.begin(1).weights()
-    log_weighted = log_a + _row_weights(weights, 0, len(log_a)).log().to(log_a.device)
+    source = log_a
+    if part.head is not None:
+        bits = torch.zeros((1, 0 if state is None else state.bits), device=h.device)
+        source = part.head.logits(lm, h[None], bits, logits[None])[0].double().log_softmax(0)
+    weights = part.machine.begin(1).weights()
+    log_weighted = source + _row_weights(weights, 0, len(source)).log().to(source.device)
     log_mass = log_weighted.logsumexp(0)
-    return log_a, log_a if log_mass == -torch.inf else log_weighted - log_mass, log_mass
+    return log_a if log_mass == -torch.inf else log_weighted - log_mass, log_mass
 
 
 def apply_weights(probabilities: Tensor, weights: Weights) -> None:
@@ -131,17 +204,6 @@ def apply_weights(probabilities: Tensor, weights: Weights) -> None:
             at = torch.from_numpy(row * vocabulary + token).to(flat.device)
             times = torch.from_numpy(value).to(flat.device, flat.dtype)
             flat[at] = flat[at] * times
-
-
-def log_sums(below: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the weighted probabilities, and the logs of their sums before and after weighting."""
-    weighted = below.exp()
-    log_total = weighted.sum(dim=-1).double().log()
-    apply_weights(weighted, weights)
-    log_mass = weighted.sum(dim=-1).double().log()
-    for row in _underflowed(log_mass, weights):
-        log_mass[row] = _log_weighted(below, weights, row).logsumexp(0)
-    return weighted, log_total, log_mass
 
 
 def _underflowed(log_mass: Tensor, weights: Weights) -> list[int]:

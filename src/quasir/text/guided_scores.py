@@ -1,4 +1,4 @@
-"""Scoring with a guide: one forward pass gives log a, the weights and the normalisers.
+"""Scoring a mixture of guided parts: one forward pass gives log a and log q of all of them.
 
 The same scores say what mass a language keeps where, of which a trie is grown.
 """
@@ -6,7 +6,7 @@ The same scores say what mass a language keeps where, of which a trie is grown.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +18,11 @@ from quasir.guides.guide import Entries, Ints, Machine, Weights
 from quasir.guides.language import Language
 from quasir.guides.matcher import MatcherMachine
 from quasir.guides.product import BothMachine
+from quasir.guides.state import Bits, State
 from quasir.guides.trie import Trie, TrieBuilder
 from quasir.guides.vocabulary import Vocabulary
 from quasir.text.fingerprints import find_setting
-from quasir.text.guided_decoding import first_logs, log_sums
+from quasir.text.guided_decoding import Compiled, first_logs, weigh
 from quasir.text.log_prob import Pass, passes, positions_at_once
 from quasir.text.texts import Texts
 
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 
 
 class Steps(NamedTuple):
-    """Every scored token of some texts."""
+    """Every scored token of some texts, under one part of a mixture."""
 
     part: Ints  # the texts
     owner: Ints  # of each token, its text, as a place in `part`
     place: Ints  # its place in the text
     token: Ints
     log_a: Array  # log a(x_t)
+    log_source: Array  # the same under the part's head; log a without one
     log_g: Array  # log g(s_t, x_t)
     log_mass: Array  # log G_t; -inf where the guide allows nothing more: from there on q is a
     atom: Ints  # the atom of a watched boost that the token belongs to; -1 if it is not boosted
@@ -49,57 +51,108 @@ class Steps(NamedTuple):
         free: NDArray[np.bool_] = np.logical_or.accumulate(stuck, axis=1)
         return ~free[self.owner, self.place]
 
+    def log_q(self) -> Array:
+        """Return log q of every token."""
+        with np.errstate(invalid="ignore"):
+            log_q = self.log_source + self.log_g - self.log_mass
+        own: Array = np.where(self.guided(), log_q, self.log_a)
+        return own
+
 
 def score_guided(
-    lm: CausalLM, texts: Texts, machine: Machine, below_one: bool
+    lm: CausalLM, texts: Texts, parts: list[Compiled], state: State | None
 ) -> tuple[Array, Array]:
-    """Return log a and log q of every text; -inf where it cannot be drawn."""
-    log_a, log_q = np.full(len(texts), -np.inf), np.full(len(texts), -np.inf)
+    """Return log a of every text, and log q under every part; -inf where it cannot be drawn."""
+    log_a, log_each = np.full(len(texts), -np.inf), np.full((len(parts), len(texts)), -np.inf)
     # The first normaliser is the ceiling of a mask: the first token is scored as it is drawn.
-    logs = first_logs(machine, lm.warp(lm._head(lm._prompt().states))[0])
-    first_a, _, first_mass = (each.cpu().numpy() for each in logs)
-    for steps in guided_steps(lm, texts, machine, below_one):
-        n = len(steps.part)
-        with np.errstate(invalid="ignore"):
-            log_mass = np.where(steps.place == 0, first_mass, steps.log_mass)
-            gain = np.where(steps.guided(), steps.log_g - log_mass, 0.0)
-        each_a = np.where(steps.place == 0, first_a[steps.token], steps.log_a)
-        log_a[steps.part] = np.bincount(steps.owner, each_a, minlength=n)
-        gains = np.bincount(steps.owner, gain, minlength=n)
-        log_q[steps.part] = log_a[steps.part] + gains
-    return log_a, log_q
+    h = lm._prompt().states[0]
+    logits = lm.warp(lm._head(h[None]))[0]
+    first = [first_logs(lm, part, state, logits, h) for part in parts]
+    first_a = logits.double().log_softmax(0).cpu().numpy()
+    for steps in guided_steps(lm, texts, parts, state):
+        for j, (one, (first_q, _)) in enumerate(zip(steps, first, strict=True)):
+            at_first, n = one.place == 0, len(one.part)
+            each_a = np.where(at_first, first_a[one.token], one.log_a)
+            each = np.where(at_first, first_q.cpu().numpy()[one.token], one.log_q())
+            log_a[one.part] = np.bincount(one.owner, each_a, minlength=n)
+            log_each[j, one.part] = np.bincount(one.owner, each, minlength=n)
+    return log_a, log_each
 
 
 def guided_steps(
     lm: CausalLM,
     texts: Texts,
-    machine: Machine,
-    below_one: bool,
+    parts: list[Compiled],
+    state: State | None = None,
     watched: BoostMachine | None = None,
-) -> Iterator[Steps]:
-    """Yield every token of the texts with its scores, some texts at a time."""
+) -> Iterator[list[Steps]]:
+    """Yield every token of the texts with its scores under every part, some texts at a time.
+
+    A watched boost is seen by the first part's weights.
+    """
     for each in passes(lm, texts, lm._rows):
-        weights, log_g = _pass_weights(each, machine)
-        size = len(each.wanted)
+        walked = [pass_weights(each, part.machine) for part in parts]
+        bits = pass_bits(each, state)
+        size, step = len(each.wanted), positions_at_once(lm.vocabulary_size)
         entries, atom = _watched_entries(each, watched)
-        atoms = 0 if watched is None else len(watched.atoms)
-        log_a, log_mass, atom_mass = np.empty(size), np.empty(size), np.zeros((size, atoms))
+        atom_mass = np.zeros((size, 0 if watched is None else len(watched.atoms)))
+        log_a = np.empty(size)
+        log_source, log_mass = np.empty((len(parts), size)), np.empty((len(parts), size))
         tokens = torch.from_numpy(each.wanted).to(lm.device)
-        step = positions_at_once(lm.vocabulary_size)
         for start in range(0, size, step):
             at = slice(start, min(start + step, size))
             logits = lm.warp(lm._head(each.states[at]))
             below = logits.sub_(logits.amax(dim=-1, keepdim=True))
-            chosen = below.gather(1, tokens[at, None])[:, 0].double()
-            weighted, log_total, mass = log_sums(below, _slice(weights, at))
-            log_a[at] = (chosen - log_total).cpu().numpy()
-            log_mass[at] = (mass - log_total).cpu().numpy()
-            for row, token, _, number in _slice(entries, at).entries:
-                found = weighted.cpu().numpy()[row, token] / np.exp(log_total.cpu().numpy())[row]
-                np.add.at(atom_mass[at], (row, number), found)
-        if below_one:
-            log_mass = np.minimum(log_mass, 0.0)
-        yield Steps(*each[:4], log_a, log_g, log_mass, atom, atom_mass)
+            mass = below.exp()
+            log_total = mass.sum(dim=-1).double().log()
+            log_a[at] = (below.gather(1, tokens[at, None])[:, 0].double() - log_total).cpu().numpy()
+            for j, part in enumerate(parts):
+                now = _slice(walked[j][0], at)
+                seen = weigh(lm, part, below, mass, each.states[at], bits[at], now)
+                log_norm = 0.0 if part.head is not None else log_total
+                chosen = seen.source.gather(1, tokens[at, None])[:, 0].double()
+                log_source[j, at] = (chosen - log_norm).cpu().numpy()
+                log_mass[j, at] = (seen.log_mass - log_norm).cpu().numpy()
+                for row, token, _, number in _slice(entries, at).entries if j == 0 else ():
+                    share = seen.weighted.cpu().numpy()[row, token]
+                    share = share / np.exp(log_total.cpu().numpy())[row]
+                    np.add.at(atom_mass[at], (row, number), share)
+        yield [
+            Steps(
+                *each[:4],
+                log_a,
+                log_source[j],
+                walked[j][1],
+                np.minimum(log_mass[j], 0.0) if part.below_one else log_mass[j],
+                atom,
+                atom_mass,
+            )
+            for j, part in enumerate(parts)
+        ]
+
+
+def pass_bits(each: Pass, state: State | None) -> Bits:
+    """Return the state before every token of a pass."""
+    bits = np.zeros((len(each.wanted), 0 if state is None else state.bits), dtype=bool)
+    if state is not None:
+        for rows, at, tokens in walk(each, state):
+            bits[at] = rows.bits
+            rows.advance(tokens)
+    return bits
+
+
+def walk(each: Pass, machine: Any) -> Iterator[tuple[Any, Ints, Ints]]:
+    """Yield the rows of a machine at every place, the tokens' numbers there, and the tokens."""
+    counts = np.bincount(each.owner, minlength=len(each.part))
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    none = np.zeros(0, dtype=np.int64)
+    rows = machine.begin(len(each.part))
+    for place in range(int(counts.max(initial=0))):
+        # Longer texts come first.
+        left = int((counts > place).sum())
+        rows.keep(none, none, left)
+        at = starts[:left] + place
+        yield rows, at, each.wanted[at]
 
 
 def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights, Ints]:
@@ -107,28 +160,20 @@ def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights,
     atom = np.full(len(each.wanted), -1)
     if watched is None:
         return Weights(None, ()), atom
-    weights, _ = _pass_weights(each, watched)
+    weights, _ = pass_weights(each, watched)
     for row, token, _, number in weights.entries:
         own = each.wanted[row] == token
         atom[row[own]] = number[own]
     return weights, atom
 
 
-def _pass_weights(each: Pass, machine: Machine) -> tuple[Weights, Array]:
+def pass_weights(each: Pass, machine: Machine) -> tuple[Weights, Array]:
     """Return the guide's weights, a row for each token, and log g of the tokens themselves."""
-    counts = np.bincount(each.owner, minlength=len(each.part))
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    none = np.zeros(0, dtype=np.int64)
     weight = np.empty(len(each.wanted))
     masks: list[tuple[Ints, NDArray[np.int32]]] = []
     parts: list[list[Entries]] = []
-    rows = machine.begin(len(each.part))
-    for place in range(int(counts.max(initial=0))):
-        # Longer texts come first.
-        left = int((counts > place).sum())
-        rows.keep(none, none, left)
-        at = starts[:left] + place
-        now, tokens = rows.weights(), each.wanted[at]
+    for rows, at, tokens in walk(each, machine):
+        now = rows.weights()
         weight[at] = now.of(tokens)
         if now.mask is not None:
             masks.append((at, now.mask))
@@ -172,7 +217,7 @@ def grow_trie(
     builder = TrieBuilder(trie)
     distinct = {tuple(texts.token_ids(i).tolist()) for i in range(len(texts))}
     new = Texts.of(sorted(distinct), texts.tokenizer)
-    for steps in guided_steps(lm, new, BothMachine(matchers), below_one=True):
+    for (steps,) in guided_steps(lm, new, [Compiled(BothMachine(matchers), below_one=True)]):
         _visit(builder, steps, new, lm, matchers)
     return builder.freeze(find_setting(lm, languages))
 

@@ -1,0 +1,121 @@
+"""A head: what a proposal adds to the base's last hidden state, and to some of its logits.
+
+With h the state before a token, s the bits of the wanted features (`quasir.guides.state`) and E the
+model's own output matrix, the logits of q are E(h + g(h, s)) + c. g is two small layers that start
+at zero; c has factors for a few tokens, and is off once the constraint is met. So log a and log q
+come out of one pass of the network, at the cost of one more product with E, or none without g.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
+
+from quasir.core.types import Array
+from quasir.errors import InputError
+from quasir.guides.guide import Ints
+
+if TYPE_CHECKING:
+    from quasir.text.causal import CausalLM
+
+LAYERS = ("read", "bias", "write", "shift")
+
+
+class Head:
+    """The layers of g, and the boosted tokens of c; either may be missing.
+
+    Attributes
+    ----------
+    layers : dict of tensors
+        ``read`` (hidden, d + bits) and ``bias`` (hidden,); ``write`` (d, hidden) and ``shift``
+        (d,). Empty without g.
+    tokens, log_factors : array
+        c, for these tokens; no others.
+    until : tuple of int
+        The bits of the state that, all set, end c; without any, c stays.
+    """
+
+    def __init__(
+        self,
+        layers: dict[str, Tensor] | None = None,
+        tokens: Sequence[int] | Ints = (),
+        log_factors: Sequence[float] | Array = (),
+        until: Sequence[int] = (),
+    ) -> None:
+        self.layers = {} if layers is None else layers
+        self.tokens = torch.as_tensor(np.array(tokens, dtype=np.int64))
+        self.log_factors = torch.as_tensor(np.array(log_factors, dtype=np.float32))
+        self.until = tuple(until)
+
+    @classmethod
+    def zero(cls, width: int, bits: int, hidden: int, seed: int) -> Head:
+        """Return a head that changes nothing yet."""
+        random = torch.Generator().manual_seed(seed)
+        read = torch.randn(hidden, width + bits, generator=random) / (width + bits) ** 0.5
+        nothing = {"bias": hidden, "write": (width, hidden), "shift": width}
+        return cls({"read": read} | {name: torch.zeros(size) for name, size in nothing.items()})
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all its numbers."""
+        total = hashlib.sha256(repr(self.until).encode())
+        named = {**self.layers, "tokens": self.tokens, "log_factors": self.log_factors}
+        for name, value in sorted(named.items()):
+            total.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+            total.update(value.detach().cpu().contiguous().numpy().tobytes())
+        return total.hexdigest()
+
+    def to(self, device: torch.device) -> Head:
+        """Return this head on a device."""
+        if self.log_factors.device == device:
+            return self
+        made = Head({name: x.to(device) for name, x in self.layers.items()}, until=self.until)
+        made.tokens, made.log_factors = self.tokens.to(device), self.log_factors.to(device)
+        return made
+
+    def check(self, lm: CausalLM, bits: int) -> None:
+        """Refuse a model that this head was not made for."""
+        if not self.layers:
+            return
+        if not lm._plain:
+            raise InputError(
+                "this model scales or caps its logits, so a head on its last state is not its own: "
+                "use boosts."
+            )
+        width = lm.model.get_output_embeddings().weight.shape[1]
+        if self.layers["read"].shape[1] != width + bits:
+            raise InputError(
+                f"the head reads {self.layers['read'].shape[1]} numbers, but this model's state "
+                f"and the features have {width} + {bits}: it was made for another model or target."
+            )
+
+    def shifted(self, h: Tensor, bits: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """Return h + g(h, s); `dropped` multiplies the inner layer in training."""
+        inner = torch.cat([layer_norm(h, h.shape[-1:]), bits.to(h.dtype)], dim=-1)
+        inner = gelu(inner @ self.layers["read"].T + self.layers["bias"])
+        inner = inner if dropped is None else inner * dropped
+        return h + inner @ self.layers["write"].T + self.layers["shift"]
+
+    def logits(self, lm: CausalLM, h: Tensor, bits: Tensor, own: Tensor) -> Tensor:
+        """Return the logits of q, given the state and the logits of the base itself.
+
+        Where top-k or top-p removed a token of the base, q has none either.
+        """
+        made = own.clone()
+        if self.layers:
+            made = lm._head(self.shifted(h.float(), bits).to(h.dtype)).float()
+            made = made / lm.warp.temperature
+            if lm.truncates:
+                made = made.masked_fill(own == -torch.inf, -torch.inf)
+        if len(self.tokens):
+            on = torch.ones(len(made), device=made.device)
+            if self.until:
+                on -= bits[:, list(self.until)].all(dim=1).to(made.dtype)
+            made[:, self.tokens] += on[:, None] * self.log_factors
+        return made
