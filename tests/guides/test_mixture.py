@@ -167,7 +167,7 @@ def test_the_ceiling_holds_and_certifies():
     assert fits(drawn_ids(samples.items), all_ids(lm), p / p.sum())
 
 
-@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("rows", [3, 64])
 def test_law_5_the_batch_changes_no_draw(rows):
     """Slow features may be asked every few tokens; the draws depend on the seed alone."""
     lm = model(merges=MERGES)

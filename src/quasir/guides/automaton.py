@@ -144,7 +144,7 @@ class BoostMachine(NumberedMachine):
     """
 
     def __init__(self, boost: Boost, vocabulary: Vocabulary, watched: bool = False) -> None:
-        self.watched, self.kinds = watched, vocabulary.kinds
+        self.watched, self.kinds, self.vocabulary = watched, vocabulary.kinds, vocabulary
         self.automata = [Automaton(group, vocabulary) for group in boost.groups]
         self.names = [
             f"{k} {name}" for k, automaton in enumerate(self.automata) for name in automaton.factors

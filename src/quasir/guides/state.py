@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from quasir.guides.automaton import DONE, BoostMachine
 from quasir.guides.boost import Boost, feature_words
-from quasir.guides.guide import Ints
+from quasir.guides.guide import Ints, Machine, Rows
 from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.feature import Feature
+from quasir.targets.feature import Feature, WordGroup
 
 Bits = NDArray[np.bool_]
 
 
-class State:
+class State(Machine):
     """The state of some features for a model's tokens.
 
     A feature of words has a bit for each of its groups: a word of the group is there. Another one
@@ -31,7 +31,9 @@ class State:
 
     def __init__(self, features: Sequence[Feature], vocabulary: Vocabulary, every: int = 1) -> None:
         self.features, self.every = tuple(features), every
-        self.groups, self.asked, self.met = [], [], {}
+        self.groups: list[WordGroup] = []
+        self.asked: list[Feature] = []
+        self.met: dict[str, int] = {}
         for feature in self.features:
             groups = feature_words(feature)
             if len(groups) == 1 and not feature._made_of:
@@ -57,7 +59,7 @@ class State:
         return StateRows(self, n)
 
 
-class StateRows:
+class StateRows(Rows):
     """The states of the rows of a batch."""
 
     def __init__(self, state: State, n: int) -> None:

@@ -18,6 +18,7 @@ from scipy import sparse
 from quasir.core.types import Array
 from quasir.guides.automaton import BoostMachine
 from quasir.guides.guide import Ints, Machine
+from quasir.guides.state import State
 from quasir.text.guided_decoding import Compiled
 from quasir.text.guided_scores import Steps, guided_steps
 from quasir.text.texts import Texts
@@ -45,7 +46,8 @@ class Masses:
         """Find the masses in one scoring pass; `machine` has all guides but the boost."""
         fixed = np.full(len(texts), -np.inf)
         parts: list[tuple[Ints, Ints, Array, Any]] = []
-        for (steps,) in guided_steps(lm, texts, [Compiled(machine, below_one)], watched=boost):
+        nothing = State([], boost.vocabulary)
+        for (steps,) in guided_steps(lm, texts, [Compiled(machine, below_one)], nothing, boost):
             fixed[steps.part] = 0.0
             parts.append(_boosted(steps, fixed))
         return cls._join(len(texts), parts, fixed, len(boost.atoms))

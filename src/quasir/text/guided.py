@@ -151,16 +151,15 @@ class Guided:
         return made
 
     def _placed(self, head: Head) -> Head:
-        head.check(self.base, 0 if self.state is None else self.state.bits)
+        head.check(self.base, self.state.bits)
         return head.to(self.base.device)
 
     @cached_property
-    def state(self) -> State | None:
+    def state(self) -> State:
         """What heads know of the features; made anew in every process."""
-        if not self.features:
-            return None
         key = ("state", *map(id, self.features), self.every)
-        return self._kept(key, lambda tokens: State(self.features, tokens, self.every))
+        state: State = self._kept(key, lambda known: State(self.features, known, self.every))
+        return state
 
     def _kept(self, key: Any, make: Callable[[Vocabulary], Any]) -> Any:
         """Return what all prompts of a model share, which is made if it is new."""

@@ -52,9 +52,7 @@ class GuidedChooser(Chooser):
     draw under every part; what `choose` returns is the base's own.
     """
 
-    def __init__(
-        self, lm: CausalLM, parts: list[Compiled], state: State | None, which: Tensor
-    ) -> None:
+    def __init__(self, lm: CausalLM, parts: list[Compiled], state: State, which: Tensor) -> None:
         self.lm, self.parts, self.state, self.which = lm, parts, state, which
         size, device = (len(parts), len(which)), which.device
         self.log_each = torch.zeros(size, dtype=torch.float64, device=device)
@@ -82,26 +80,26 @@ class GuidedChooser(Chooser):
 
     def begin(self, draw: Tensor, tokens: Tensor) -> None:
         """Begin new rows with these draws; their first tokens are given."""
-        self.rows, self.states = self._begin_rows(tokens)
+        self.rows = self._begin_rows(tokens)
         self.status = self.begins[:, draw].T
 
-    def _begin_rows(self, tokens: Tensor) -> tuple[list[Any], Any]:
-        rows = [part.machine.begin(len(tokens)) for part in self.parts]
-        states = None if self.state is None else self.state.begin(len(tokens))
-        for each in (*rows, *([] if states is None else [states])):
+    def _begin_rows(self, tokens: Tensor) -> list[Any]:
+        """Return the rows of every part's machine, and those of the state."""
+        machines = [*(part.machine for part in self.parts), self.state]
+        rows = [machine.begin(len(tokens)) for machine in machines]
+        for each in rows:
             each.advance(_ints(tokens))
-        return rows, states
+        return rows
 
     def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
         """Return the next token of every row, and its log-probability by the base."""
         below = logits.sub_(logits.amax(dim=-1, keepdim=True))
         drawn = below.exp()
         log_total = drawn.sum(dim=-1).double().log()
-        bits = torch.zeros((len(draw), 0)) if self.states is None else self.states.bits
-        h, own = self.stepper.states, self.which[draw]
+        h, own, (*rows, state) = self.stepper.states, self.which[draw], self.rows
         steps = [
-            weigh(self.lm, part, below, drawn, h, bits, rows.weights())
-            for part, rows in zip(self.parts, self.rows, strict=True)
+            weigh(self.lm, part, below, drawn, h, state.bits, each.weights())
+            for part, each in zip(self.parts, rows, strict=True)
         ]
         for j, step in enumerate(steps):
             status = self.status[:, j]
@@ -122,24 +120,20 @@ class GuidedChooser(Chooser):
             log_q = torch.where((status == LEFT) | log_q.isnan(), -torch.inf, log_q)
             status[(log_q == -torch.inf) & (status == GUIDED)] = LEFT
             self.log_each[j, draw] += log_q
-            self.rows[j].advance(tokens)
-        if self.states is not None:
-            self.states.advance(tokens)
+        for each in self.rows:
+            each.advance(tokens)
         return token[:, 0], log_a
 
     def renew(self, rows: Tensor, draw: Tensor, tokens: Tensor) -> None:
         """Let new draws take the rows of ended ones."""
-        fresh, states = self._begin_rows(tokens)
-        for each, new in zip((*self.rows, self.states), (*fresh, states), strict=True):
-            if each is not None:
-                each.put(_ints(rows), new)
+        for each, fresh in zip(self.rows, self._begin_rows(tokens), strict=True):
+            each.put(_ints(rows), fresh)
         self.status[rows] = self.begins[:, draw].T
 
     def keep(self, into: Tensor, source: Tensor, left: int) -> None:
         """Copy rows `source` over rows `into`, and keep the first `left`."""
-        for each in (*self.rows, self.states):
-            if each is not None:
-                each.keep(_ints(into), _ints(source), left)
+        for each in self.rows:
+            each.keep(_ints(into), _ints(source), left)
         self.status = move_rows(self.status, into, source, left)
 
 
@@ -174,7 +168,7 @@ def weigh(
 
 
 def first_logs(
-    lm: CausalLM, part: Compiled, state: State | None, logits: Tensor, h: Tensor
+    lm: CausalLM, part: Compiled, state: State, logits: Tensor, h: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return log q of the first token after one prompt, and the log of its mass, in float64.
 
@@ -183,7 +177,7 @@ def first_logs(
     log_a = logits.double().log_softmax(0)
     source = log_a
     if part.head is not None:
-        bits = torch.zeros((1, 0 if state is None else state.bits), device=h.device)
+        bits = torch.zeros((1, state.bits), device=h.device)
         source = part.head.logits(lm, h[None], bits, logits[None])[0].double().log_softmax(0)
     weights = part.machine.begin(1).weights()
     log_weighted = source + _row_weights(weights, 0, len(source)).log().to(source.device)

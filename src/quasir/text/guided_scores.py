@@ -60,7 +60,7 @@ class Steps(NamedTuple):
 
 
 def score_guided(
-    lm: CausalLM, texts: Texts, parts: list[Compiled], state: State | None
+    lm: CausalLM, texts: Texts, parts: list[Compiled], state: State
 ) -> tuple[Array, Array]:
     """Return log a of every text, and log q under every part; -inf where it cannot be drawn."""
     log_a, log_each = np.full(len(texts), -np.inf), np.full((len(parts), len(texts)), -np.inf)
@@ -83,7 +83,7 @@ def guided_steps(
     lm: CausalLM,
     texts: Texts,
     parts: list[Compiled],
-    state: State | None = None,
+    state: State,
     watched: BoostMachine | None = None,
 ) -> Iterator[list[Steps]]:
     """Yield every token of the texts with its scores under every part, some texts at a time.
@@ -131,13 +131,12 @@ def guided_steps(
         ]
 
 
-def pass_bits(each: Pass, state: State | None) -> Bits:
+def pass_bits(each: Pass, state: State) -> Bits:
     """Return the state before every token of a pass."""
-    bits = np.zeros((len(each.wanted), 0 if state is None else state.bits), dtype=bool)
-    if state is not None:
-        for rows, at, tokens in walk(each, state):
-            bits[at] = rows.bits
-            rows.advance(tokens)
+    bits = np.zeros((len(each.wanted), state.bits), dtype=bool)
+    for rows, at, tokens in walk(each, state) if state.bits else ():
+        bits[at] = rows.bits
+        rows.advance(tokens)
     return bits
 
 
@@ -217,7 +216,8 @@ def grow_trie(
     builder = TrieBuilder(trie)
     distinct = {tuple(texts.token_ids(i).tolist()) for i in range(len(texts))}
     new = Texts.of(sorted(distinct), texts.tokenizer)
-    for (steps,) in guided_steps(lm, new, [Compiled(BothMachine(matchers), below_one=True)]):
+    part = Compiled(BothMachine(matchers), below_one=True)
+    for (steps,) in guided_steps(lm, new, [part], State([], vocabulary)):
         _visit(builder, steps, new, lm, matchers)
     return builder.freeze(find_setting(lm, languages))
 

@@ -24,8 +24,6 @@ from quasir.guides.guide import Ints
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-LAYERS = ("read", "bias", "write", "shift")
-
 
 class Head:
     """The layers of g, and the boosted tokens of c; either may be missing.
@@ -58,8 +56,10 @@ class Head:
         """Return a head that changes nothing yet."""
         random = torch.Generator().manual_seed(seed)
         read = torch.randn(hidden, width + bits, generator=random) / (width + bits) ** 0.5
-        nothing = {"bias": hidden, "write": (width, hidden), "shift": width}
-        return cls({"read": read} | {name: torch.zeros(size) for name, size in nothing.items()})
+        write = torch.zeros(width, hidden)
+        return cls(
+            {"read": read, "bias": write[0].clone(), "write": write, "shift": write[:, 0].clone()}
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -107,8 +107,9 @@ class Head:
 
         Where top-k or top-p removed a token of the base, q has none either.
         """
-        made = own.clone()
-        if self.layers:
+        if not self.layers:
+            made = own.clone()
+        else:
             made = lm._head(self.shifted(h.float(), bits).to(h.dtype)).float()
             made = made / lm.warp.temperature
             if lm.truncates:
