@@ -9,7 +9,7 @@ import torch
 import quasir as qr
 from quasir.core.types import Request
 from quasir.guides.state import State, StateRows
-from quasir.text.guided import Guided, Part
+from quasir.text.guided import Part, mix_parts
 from quasir.text.head import Head
 from tests.guides.small import (
     all_ids,
@@ -99,7 +99,7 @@ def three(lm, features=(AB, ODD), **changes):
     """Return base 0.3, boosts 0.2 and head 0.5."""
     head = random_head(lm, 2, tokens=[2], until=[0]) if "head" not in changes else changes["head"]
     parts = [Part(0.2, qr.guides.boost({AB: 6.0})), Part(0.5, None, head)]
-    return Guided.mixture(lm, parts, features)
+    return mix_parts(lm, parts, features)
 
 
 def by_hand(lm, q, **how):
@@ -128,7 +128,7 @@ def test_a_head_within_a_language():
     lm, pattern = model(merges=MERGES), r"a(b|ab)*"
     head = random_head(lm, 1)
     guide = qr.guides.regex(pattern)
-    q = Guided.mixture(lm, [Part(0.3, guide), Part(0.6, guide, head)], [AB])
+    q = mix_parts(lm, [Part(0.3, guide), Part(0.6, guide, head)], [AB])
     weight = allowed_by(lm, strings_of(pattern))
     a = np.exp(lm.log_prob(texts_of(lm)))
     hand = 0.3 * law_by_hand(lm, weight) + 0.6 * head_law(lm, head, [AB], weight)
@@ -149,7 +149,7 @@ def test_tokens_that_are_boosted_until_the_constraint_is_met():
     def weight(ids, v):
         return 9.0 if v == 3 and b"ab" not in bytes_of(lm, ids) else 1.0
 
-    check(Guided.mixture(lm, [Part(1.0, None, head)], [AB]), law_by_hand(lm, weight))
+    check(mix_parts(lm, [Part(1.0, None, head)], [AB]), law_by_hand(lm, weight))
 
 
 def test_the_ceiling_holds_and_certifies():
@@ -171,7 +171,7 @@ def test_the_ceiling_holds_and_certifies():
 def test_law_5_the_batch_changes_no_draw(rows):
     """Slow features may be asked every few tokens; the draws depend on the seed alone."""
     lm = model(merges=MERGES)
-    q = Guided.mixture(lm, three(lm).parts, (AB, ODD), every=2)
+    q = mix_parts(lm, three(lm).parts, (AB, ODD), every=2)
     a = q.sample_scored(300, np.random.default_rng(5))
     lm._rows = rows
     b = q.sample_scored(300, np.random.default_rng(5))
@@ -196,7 +196,7 @@ def test_prompts_are_drawn_together():
 def test_the_state_follows_the_text():
     """By the automaton of words or by asking, a state is what the features say of the text."""
     lm = model(merges=MERGES)
-    state = State([AB, ODD], Guided.mixture(lm, []).vocabulary)
+    state = State([AB, ODD], mix_parts(lm, []).vocabulary)
     for ids in all_ids(lm)[:400]:
         rows = state.begin(1)
         for i, token in enumerate(ids, start=1):

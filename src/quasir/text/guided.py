@@ -99,22 +99,6 @@ class Guided:
             )
         self._set(base, value, [Part(1.0 - value, guide)], (), 1)
 
-    @classmethod
-    def mixture(
-        cls,
-        base: CausalLM,
-        parts: Sequence[Part],
-        features: Sequence[Feature] = (),
-        every: int = 1,
-    ) -> Guided:
-        """Return the mixture of the base and some parts, whose weights leave the base its share.
-
-        Heads read the state of `features`, which are asked every few tokens.
-        """
-        made = cls.__new__(cls)
-        made._set(base, 1.0 - math.fsum(part.weight for part in parts), parts, features, every)
-        return made
-
     def _set(
         self,
         base: CausalLM,
@@ -141,7 +125,7 @@ class Guided:
         return np.array([self.share, *(part.weight for part in self.parts)])
 
     @cached_property
-    def compiled(self) -> list[Compiled]:
+    def _compiled(self) -> list[Compiled]:
         """The parts for the model's tokens; made anew in every process."""
         made = []
         for _, guide, head in self.parts:
@@ -151,11 +135,11 @@ class Guided:
         return made
 
     def _placed(self, head: Head) -> Head:
-        head.check(self.base, self.state.bits)
+        head.check(self.base, self._state.bits)
         return head.to(self.base.device)
 
     @cached_property
-    def state(self) -> State:
+    def _state(self) -> State:
         """What heads know of the features; made anew in every process."""
         key = ("state", *map(id, self.features), self.every)
         state: State = self._kept(key, lambda known: State(self.features, known, self.every))
@@ -173,7 +157,7 @@ class Guided:
     @property
     def machine(self) -> Machine:
         """The first part's guide for the model's tokens."""
-        return self.compiled[0].machine
+        return self._compiled[0].machine
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -187,7 +171,7 @@ class Guided:
         return vocabulary
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("compiled", "state")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_compiled", "_state")}
 
     @property
     def languages(self) -> list[Language]:
@@ -220,7 +204,7 @@ class Guided:
                 )
 
     def _refuse_too_long(self) -> None:
-        machines = [getattr(each, "machines", [each]) for each, *_ in self.compiled]
+        machines = [getattr(each, "machines", [each]) for each, *_ in self._compiled]
         for machine in itertools.chain.from_iterable(machines):
             if not isinstance(machine, MatcherMachine) or not machine.language.complete:
                 continue
@@ -293,7 +277,7 @@ class Guided:
         which = np.searchsorted(ends, uniforms[:, -1], side="right") - 1
         device = self.base.device
         return GuidedChooser(
-            self.base, self.compiled, self.state, torch.from_numpy(which).to(device)
+            self.base, self._compiled, self._state, torch.from_numpy(which).to(device)
         )
 
     def _stream(self, rng: np.random.Generator) -> np.random.Generator:
@@ -310,7 +294,7 @@ class Guided:
         """Return log a of each text, and log q under every part, from one pass."""
         texts = as_texts(items, self.tokenizer)
         return self.base._with_less_memory(
-            lambda rows: score_guided(self.base, texts, self.compiled, self.state)
+            lambda rows: score_guided(self.base, texts, self._compiled, self._state)
         )
 
     def log_prob_each(self, items: Items) -> tuple[Array, Array]:
@@ -333,11 +317,11 @@ class Guided:
         return mixed
 
     @torch.inference_mode()
-    def log_first_mass(self, part: Compiled) -> float:
+    def _log_first_mass(self, part: Compiled) -> float:
         """Return the log of G_1, the mass that a guide's first weights leave; 0 if q is a."""
         h = self.base._prompt().states[0]
         logits = self.base.warp(self.base._head(h[None]))[0]
-        log_mass = float(first_logs(self.base, part, self.state, logits, h)[1])
+        log_mass = float(first_logs(self.base, part, self._state, logits, h)[1])
         return log_mass if log_mass > -math.inf else 0.0
 
     def log_most_base_ratio(self, base: Any, target: Target | None = None) -> float:
@@ -350,9 +334,9 @@ class Guided:
             return math.inf
         self._refuse_other_settings()
         parts = [self.share]
-        for part, own in zip(self.parts, self.compiled, strict=True):
+        for part, own in zip(self.parts, self._compiled, strict=True):
             if own.below_one and self._within_language(target, part.guide):
-                parts.append(part.weight * math.exp(-self.log_first_mass(own)))
+                parts.append(part.weight * math.exp(-self._log_first_mass(own)))
         return -math.log(math.fsum(parts)) if any(parts) else math.inf
 
     def reaches(self, target: Target) -> bool:
@@ -461,6 +445,18 @@ class Guided:
             for part in self.parts
         )
         return f"{self.base!r}.guided({each}{share})"
+
+
+def mix_parts(
+    base: CausalLM, parts: Sequence[Part], features: Sequence[Feature] = (), every: int = 1
+) -> Guided:
+    """Return the mixture of the base and some parts, whose weights leave the base its share.
+
+    Heads read the state of `features`, which are asked every few tokens.
+    """
+    made = Guided.__new__(Guided)
+    made._set(base, 1.0 - math.fsum(part.weight for part in parts), parts, features, every)
+    return made
 
 
 def languages_of(guide: Guide) -> list[Language]:
