@@ -14,6 +14,7 @@ __all__ = [
     "RatioExceededError",
     "RecipeError",
     "ScoreError",
+    "ServerError",
     "StoreError",
     "TuningError",
     "UnreachableError",
@@ -170,6 +171,17 @@ class RecipeError(QuasirError, ValueError):
     >>> qr.run({"base": {"poisson": -1}})
     Traceback (most recent call last):
     quasir.errors.RecipeError: ...
+    """
+
+
+class ServerError(QuasirError):
+    """A model's server that is gone, answers wrongly, or cannot be certified.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> issubclass(qr.errors.ServerError, qr.errors.QuasirError)
+    True
     """
 
 

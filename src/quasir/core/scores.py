@@ -211,10 +211,14 @@ def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
     A network's scores differ between calls by rounding, and at the edge of a cut by more; there, a
     quarter of the items must differ.
     """
+    parts = (proposal, *getattr(proposal, "components", ()))
+    if not all(optional_attribute(part, "scores_given") for part in parts):
+        return
     raw = _ask(proposal.log_prob, proposal, items)
     again = check_log_scores(raw, items, name_of(proposal), "log q")
     network = _is_network(proposal, raw)
     close = 0.05 + 0.02 * np.abs(log_q) if network else 1e-6 * (1 + np.abs(log_q))
+    close += 2 * max(optional_attribute(part, "mismatch") for part in parts)
     other = ~(np.abs(again - log_q) <= close)
     if other.sum() > (len(items) // 4 if network else 0):
         i = int(np.argmax(other))

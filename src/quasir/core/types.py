@@ -110,6 +110,9 @@ OPTIONAL: Mapping[str, Any] = {
     "strata": None,  # callable(cuts): points for all of it, and the log of the mass of each
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
+    "scores_given": True,  # bool: it can score items that it did not draw
+    "mismatch": 0.0,  # float: how far its scores are from what it draws with, in nats per item
+    "rows_at_once": None,  # int: how many items to draw before they are kept
     "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`
     "sample_together": None,  # callable(proposals, requests): their draws in one batch, or None
     "log_most_base_ratio": None,  # callable(base, target): log M, a(x) <= M q(x) where P(x) > 0

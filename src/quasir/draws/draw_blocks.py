@@ -22,6 +22,7 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Items, Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
+from quasir.draws.noise import noise_warnings
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
@@ -116,6 +117,10 @@ def rows_at_once(target: Target, proposal: Proposal) -> int | None:
     A network's rounding depends on the rows beside a row. So they are fixed by its size, not by a
     clock: a run gives the same bits however often it was stopped.
     """
+    parts = (target, getattr(target, "base", None), proposal, *getattr(proposal, "components", ()))
+    asked = [rows for part in parts if (rows := optional_attribute(part, "rows_at_once"))]
+    if asked:
+        return int(min(*asked, BLOCK))
     work = sum(_work_of(target, proposal).values())
     if work:
         least, most = NETWORK_ROWS
@@ -238,7 +243,7 @@ def _drawn(
         log_u=log_u,
         items=items,
         seed=seed,
-        warnings=cut_warnings(target, proposal),
+        warnings=cut_warnings(target, proposal) + noise_warnings(target, proposal),
         **scores,
     )
 

@@ -14,6 +14,7 @@ from quasir.text.guided import Guided
 from quasir.text.masked import MaskedLM
 from quasir.text.round_trip import RoundTrip
 from quasir.text.seq2seq import Seq2SeqLM
+from quasir.text.served import Served
 from quasir.text.texts import Text, Texts
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MaskedLM",
     "RoundTrip",
     "Seq2SeqLM",
+    "Served",
     "Text",
     "Texts",
 ]

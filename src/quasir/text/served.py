@@ -1,0 +1,398 @@
+"""Language models behind a server as proposals and bases: vLLM, llama.cpp and SGLang."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from quasir.core.arguments import check_count, number
+from quasir.core.formatting import short_repr
+from quasir.core.types import Array, Batch, Part, Request
+from quasir.errors import InputError, ServerError
+from quasir.guides.vocabulary import same_tokenizer
+from quasir.text.decoding import Warp
+from quasir.text.language_model import LanguageModel
+from quasir.text.loading import load_tokenizer
+from quasir.text.prompts import as_chat, prefix_tokens
+from quasir.text.server_client import Client
+from quasir.text.server_kinds import Drawn, Protocol, Sampling, find_protocol
+from quasir.text.server_probe import Probe, probe_server
+from quasir.text.texts import Texts
+
+SAMPLE_TEXT = "The fox, 2,048 na\u00efve caf\u00e9s \u4f60\u597d\n\tdef f(x): x<|im_end|></s>"
+"""Two tokenizers that read this alike are taken to be the same."""
+ABOVE_ONE = 1e-3  # how far above 0 rounding may bring the log-probability of a token
+PIECES = 16
+"""Requests for each one at the same time that are sent before their draws are kept."""
+
+
+class Served(LanguageModel):
+    """A language model behind a server: `sample` draws texts, `log_prob` scores them.
+
+    Items are token ids, so that nothing is encoded twice. Log q is that of the sampling step, with
+    temperature, top-k, top-p and bias; before the first draw, a probe finds out whether the
+    server's log-probabilities are true, and refuses one whose are not (docs/servers.md).
+
+    Parameters
+    ----------
+    url : str
+        The address of the server, such as ``http://localhost:8000/v1``; ``/v1`` may be left out.
+    model : str, optional
+        The model's name on the server; it may be left out where there is one.
+    max_tokens : int
+        Maximum number of tokens in a text.
+    prompt : str, optional
+        Text before each item; an item is the continuation alone.
+    chat : list of dict, optional
+        Messages with role and content, instead of a prompt.
+    temperature, top_k, top_p
+        How texts are drawn.
+    logit_bias : dict, optional
+        Token id -> what is added to its logit: a boost, for a proposal.
+    mask : dict, optional
+        What every text must be, as vLLM takes it (``{"regex": "[0-9]+"}``), for a proposal.
+    kind : {"vllm", "llama.cpp", "sglang"}, optional
+        Kind of the server; it is found out where it is not given.
+    tokenizer : optional
+        The model's tokenizer, or the folder or hub id of one. By default the server is asked to
+        encode and decode. With it, texts are those of a `CausalLM` of the same tokenizer.
+    end : int, optional
+        The token that ends a text, where the server does not tell.
+    key : str, optional
+        Name of the environment variable that holds the server's key; the key is written nowhere.
+    concurrency : int
+        Most requests at once.
+    patience : float
+        Seconds that a request is tried for, while the server is away or busy.
+    timeout : float
+        Seconds that one answer may take.
+    trust : bool
+        Leave the probe out. Then nothing is certified.
+
+    Notes
+    -----
+    Draw i is made by one request whose seed comes from (seed, i). Given ids are scored by the
+    model itself: a temperature, a cut, a bias or a mask makes `log_prob` unknown, so such a model
+    can be a proposal alone or a base that is its own proposal, and not a part of a mixture.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.Served("http://localhost:8000/v1", prompt="The capital")  # doctest: +SKIP
+    >>> draws = qr.draw(base * qr.features.contains(" is"), base, 1_000)  # doctest: +SKIP
+    """
+
+    revision = adapter = None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        max_tokens: int = 40,
+        prompt: str | None = None,
+        chat: Any = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        logit_bias: Mapping[int, float] | None = None,
+        mask: Mapping[str, Any] | None = None,
+        kind: str | None = None,
+        tokenizer: Any = None,
+        end: int | None = None,
+        key: str | None = None,
+        concurrency: int = 16,
+        patience: float = 300.0,
+        timeout: float = 600.0,
+        trust: bool = False,
+    ) -> None:
+        for name, seconds in (("patience", patience), ("timeout", timeout)):
+            if not number(name, seconds) > 0:
+                raise InputError(f"{name} is {seconds:g} seconds, but must be above 0.")
+        self.client = Client(url, key, concurrency, patience, timeout)
+        self.protocol = find_protocol(self.client, model, kind)
+        self.name, self.trust = self.protocol.model, trust
+        self.tokenizer = _find_tokenizer(self.protocol, tokenizer, end)
+        self.probes: dict[Sampling, Probe] = {}
+        self._set(
+            max_tokens=max_tokens,
+            prompt=prompt,
+            chat=chat,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            logit_bias=logit_bias,
+            mask=mask,
+        )
+
+    def _set(self, **settings: Any) -> None:
+        """Check and take what can vary from one model of a server to another."""
+        self.settings = settings
+        self.max_tokens = check_count("max_tokens", settings["max_tokens"])
+        self.warp = Warp(settings["temperature"], settings["top_k"], settings["top_p"])
+        self.sampling = Sampling(
+            self.max_tokens,
+            float(self.warp.temperature),
+            self.warp.top_k,
+            None if self.warp.top_p in (None, 1) else self.warp.top_p,
+            _biases(settings["logit_bias"]),
+            tuple(sorted((settings["mask"] or {}).items())),
+        )
+        self.protocol.check(self.sampling)
+        self.prompt, self.chat = settings["prompt"], as_chat(settings["chat"])
+        if self.prompt is not None and self.chat is not None:
+            raise InputError("give a prompt or a chat, not both.")
+        if self.chat is not None and isinstance(self.tokenizer, ServerTokenizer):
+            messages = [{"role": role, "content": content} for role, content in self.chat]
+            self.prefix = self.protocol.encode_chat(messages)
+        else:
+            self.prefix = prefix_tokens(self.tokenizer, self.prompt, self.chat, self.name)
+        context = self.protocol.facts.context
+        if context is not None and len(self.prefix) + self.max_tokens > context:
+            raise InputError(
+                f"max_tokens = {self.max_tokens}, after {len(self.prefix)} tokens of prompt, is "
+                f"more than the {context} tokens that the server takes: set max_tokens to at most "
+                f"{context - len(self.prefix)}, or start the server with a longer context."
+            )
+
+    def varied(self, **changes: Any) -> Served:
+        """Return a model of the same server with some settings changed."""
+        # A prompt replaces a chat, and a chat a prompt.
+        other = (
+            {} if changes.keys().isdisjoint(("prompt", "chat")) else {"prompt": None, "chat": None}
+        )
+        made = copy.copy(self)
+        made._set(**self.settings | other | changes)
+        return made
+
+    def prompted(self, prompt: str) -> Served:
+        """Return this model with a prompt: it draws and scores continuations of the prompt."""
+        return self.varied(prompt=prompt)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether top-k, top-p or a mask gives some texts probability 0."""
+        return self.sampling.cuts or bool(self.sampling.mask)
+
+    @property
+    def scores_given(self) -> bool:
+        """Whether `log_prob` is known: the server scores given ids by the model itself."""
+        return self.sampling.is_model
+
+    @property
+    def rows_at_once(self) -> int:
+        """Draws to make before they are kept: enough that no request waits for the slowest."""
+        return PIECES * self.client.concurrency
+
+    @property
+    def probe(self) -> Probe:
+        """What is known about the server's log-probabilities; found out at the first call."""
+        if self.sampling not in self.probes:
+            self.probes[self.sampling] = probe_server(
+                self.client, self.protocol, self.prefix, self.sampling
+            )
+        return self.probes[self.sampling]
+
+    @property
+    def mismatch(self) -> float:
+        """The most that log a of given ids was seen to differ from log q of a draw, in nats."""
+        return 0.0 if self.trust else self.probe.mismatch
+
+    def identity(self) -> dict[str, str | None]:
+        """Return what tells this model from others, as far as a server says it."""
+        from quasir.text.fingerprints import tokenizer_digest
+
+        facts = {f"server_{name}": str(fact) for name, fact in self.protocol.facts.about.items()}
+        return {
+            "name": self.name,
+            "server": self.protocol.kind.name,
+            **facts,
+            "tokenizer_sha256": tokenizer_digest(self.tokenizer),
+        }
+
+    def sample(self, n: int, rng: np.random.Generator) -> Batch:
+        """Draw n texts, each by a request with a seed of its own, which comes from `rng`."""
+        return Batch(*self._draws([(self, u) for u in rng.random(n)]))
+
+    def sample_together(
+        self, models: Sequence[Any], requests: Sequence[Request]
+    ) -> list[Part] | None:
+        """Draw rows of several models of this server at once; None if there are others."""
+        if not all(isinstance(lm, Served) and lm.client is self.client for lm in models):
+            return None
+        rows = [request.uniforms(1)[:, 0] for request in requests]
+        jobs = [(lm, u) for lm, own in zip(models, rows, strict=True) for u in own]
+        texts, log_q = self._draws(jobs)
+        stops = np.cumsum([len(own) for own in rows])
+        return [
+            Part(texts.take(np.arange(stop - len(own), stop)), log_q[stop - len(own) : stop], None)
+            for own, stop in zip(rows, stops, strict=True)
+        ]
+
+    def _draws(self, jobs: Sequence[tuple[Served, float]]) -> tuple[Texts, Array]:
+        for lm in {lm.sampling: lm for lm, _ in jobs}.values():
+            lm._require("proposal")
+        found = self.client.map(lambda job: job[0]._one(job[1]), jobs)
+        log_q = np.array([log_prob for _, log_prob in found], dtype=np.float64)
+        return Texts.of([ids for ids, _ in found], self.tokenizer), log_q
+
+    def _one(self, uniform: float) -> tuple[list[int], float]:
+        """Return the ids of a draw, without the token that ends a text, and log q."""
+        seed = int(uniform * self.protocol.largest_seed)
+        drawn = self.protocol.draw(self.prefix, self.sampling, seed)
+        check_drawn(drawn, self.sampling.max_tokens, self.client.root)
+        ids = drawn.ids[:-1] if drawn.ended and drawn.ids[-1] == self.end else drawn.ids
+        return ids, math.fsum(drawn.log_q)
+
+    def _score(self, texts: Texts) -> Array:
+        if not self.scores_given:
+            raise InputError(
+                f"{self!r} draws with a temperature, a cut, a bias or a mask, and a server scores "
+                "given texts by the model itself only: log q of texts that it did not draw is not "
+                "known. So it can be a proposal alone, or a base that is its own proposal. For a "
+                "mixture, or for another proposal, leave these settings out."
+            )
+        self._require("base")
+        end, limit = self.end, self.max_tokens
+
+        def score(ids: list[int]) -> float:
+            if len(ids) > limit or end in ids:
+                return -math.inf  # it cannot be drawn
+            return self.protocol.score(self.prefix, ids, limit)
+
+        rows = [texts.token_ids(i).tolist() for i in range(len(texts))]
+        return np.array(self.client.map(score, rows), dtype=np.float64)
+
+    def log_prob(self, items: Any) -> Array:
+        """Return the log-probability that `sample` draws each text with."""
+        if isinstance(items, Texts) and not same_tokenizer(items.tokenizer, self.tokenizer):
+            raise InputError(
+                f"these texts are token ids of another tokenizer than that of {self!r}: encoding "
+                "them again would give other ids. Use models of one tokenizer, and give both the "
+                "same tokenizer=."
+            )
+        return super().log_prob(items)
+
+    log_score = log_prob
+
+    def _require(self, use: str) -> None:
+        """Refuse a server that the probe found to be no good for a use."""
+        if not self.trust and use not in self.probe.good_for:
+            raise ServerError(
+                f"the server at {self.client.root} cannot be a certified {use}. "
+                f"{' '.join(self.probe.faults)} `quasir doctor --server {self.client.root}` shows "
+                "what was measured."
+            )
+
+    def __repr__(self) -> str:
+        settings = {name: x for name, x in self.settings.items() if x is not None}
+        shown = ", ".join(f"{name}={short_repr(x, 40)}" for name, x in settings.items())
+        return f"Served({self.client.root!r}, model={self.name!r}, {shown})"
+
+
+class ServerTokenizer:
+    """The tokenizer of a server, which is asked to encode and decode."""
+
+    is_fast = False
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.bos_token_id, self.eos_token_id = protocol.facts.start, protocol.facts.end
+        special = (self.bos_token_id, self.eos_token_id)
+        self.all_special_ids = [token for token in special if token is not None]
+        self._read = protocol.encode(SAMPLE_TEXT)
+
+    def __len__(self) -> int:
+        return self.protocol.facts.vocabulary
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return how it reads a text: what tells it from other tokenizers."""
+        return {str(i): token for i, token in enumerate(self._read)}
+
+    def __call__(self, text: str | Iterable[str], add_special_tokens: bool = False) -> Any:
+        """Encode a text, or several."""
+        encode = self.protocol.encode
+        ids = encode(text) if isinstance(text, str) else self.protocol.client.map(encode, text)
+        return SimpleNamespace(input_ids=ids)
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        """Decode a text."""
+        return self.protocol.decode(ids)
+
+    def batch_decode(self, sequences: Iterable[Sequence[int]], **_: Any) -> list[str]:
+        """Decode several texts."""
+        return self.protocol.client.map(self.protocol.decode, sequences)
+
+
+def check_drawn(drawn: Drawn, limit: int, root: str) -> None:
+    """Refuse an answer that is not a whole draw with the probability of each of its tokens."""
+    ids, log_q = drawn.ids, np.array(drawn.log_q, dtype=np.float64)
+    if not ids or len(log_q) != len(ids) or not (log_q > -np.inf).all():
+        raise ServerError(
+            f"the server at {root} drew {len(ids)} tokens, but gave {np.isfinite(log_q).sum()} "
+            "log-probabilities: log q of such a text is not known."
+        )
+    if log_q.max() > ABOVE_ONE:
+        raise ServerError(
+            f"the server at {root} gave a token the log-probability {log_q.max():g}: a probability "
+            "above 1."
+        )
+    if not drawn.ended and len(ids) != limit:
+        raise ServerError(
+            f"the server at {root} cut a text after {len(ids)} tokens, but {limit} were asked for "
+            "and the text had not ended: its context is too short, or a stop word is set."
+        )
+
+
+def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
+    """Return the tokenizer that is given, or the server's own; the server must read as it does."""
+    if given is None:
+        if end is None:
+            protocol.find_special()
+        else:
+            protocol.facts = replace(protocol.facts, end=end)
+        _require_end(protocol)
+        return ServerTokenizer(protocol)
+    tokenizer = load_tokenizer(given) if isinstance(given, str) else given
+    end = tokenizer.eos_token_id if end is None else end
+    protocol.facts = replace(protocol.facts, end=end, start=tokenizer.bos_token_id)
+    _require_end(protocol)
+    own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
+    try:
+        read = protocol.encode(SAMPLE_TEXT)
+    except InputError:
+        return tokenizer  # this kind is not asked; the probe's texts would not be scored
+    if read != own:
+        raise InputError(
+            f"the tokenizer {short_repr(given)} reads a text as other ids than the server at "
+            f"{protocol.client.root} ({short_repr(own, 60)} and {short_repr(read, 60)}): it is not "
+            "that of the served model. Leave it out, or give the right one."
+        )
+    return tokenizer
+
+
+def _require_end(protocol: Protocol) -> None:
+    if protocol.facts.end is None:
+        raise InputError(
+            f"the server at {protocol.client.root} does not tell which token ends a text: give "
+            "end, its id, or tokenizer."
+        )
+
+
+def _biases(given: Any) -> tuple[tuple[int, float], ...]:
+    try:
+        found = sorted((int(token), float(bias)) for token, bias in (given or {}).items())
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"logit_bias is {short_repr(given)}, but must give numbers to token ids, as in "
+            "{7042: 2.0}."
+        ) from error
+    if not all(abs(bias) <= 100 for _, bias in found):
+        raise InputError(f"logit_bias is {short_repr(given)}, but must be from -100 to 100.")
+    return tuple(found)
