@@ -19,7 +19,7 @@ from quasir.compare.measures import NONE, Cell
 from quasir.compare.sampler_table import bullet_list, markdown
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
-from quasir.estimation.quantities import Key, Moment
+from quasir.estimation.estimate import Key, Moment
 
 RUNS, BETAS = 10, 5
 """As many as in the paper."""

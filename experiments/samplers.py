@@ -10,7 +10,7 @@ from experiments.results import Row
 from quasir.compare.compare_recipe import RecipeComparison, compare_recipe
 from quasir.compare.measures import Row as Measured
 from quasir.core.progress import Lines
-from quasir.estimation.quantities import Moment
+from quasir.estimation.estimate import Moment
 
 __all__ = ["compared", "name_of", "rows_of", "said_of_walks"]
 

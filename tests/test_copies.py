@@ -112,7 +112,7 @@ VALUES = {
     "Curve": (lambda: qr.tradeoff(DRAWS), of_curve),
     "Certificate": (lambda: qr.tradeoff(DRAWS).at(beta=1.0), str),
     "Guarantee": (lambda: qr.tradeoff(DRAWS).at(beta=1.0).guarantee, str),
-    "Guarantees": (lambda: qr.tradeoff(DRAWS).guarantees, vars),
+    "Guarantee: along a curve": (lambda: qr.tradeoff(DRAWS).guarantees, vars),
     "Estimate": (lambda: qr.tradeoff(DRAWS).tvd, vars),
     "Moment": (lambda: qr.certificates.Moment("female"), str),
     "Check": (

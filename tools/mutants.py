@@ -59,7 +59,7 @@ TAIL += "certificates exact/test_laws draws/test_ceiling statistical/test_covera
 SUMS = "exact/test_laws exact/test_formulas certificates estimation"
 TESTS = {
     **dict.fromkeys(("estimation/summary", "estimation/bin"), BINNED),
-    **dict.fromkeys(("estimation/tail", "estimation/intervals"), TAIL),
+    "estimation/intervals": TAIL,
     "estimation/": SUMS,
     "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
     "statistical/test_chains",

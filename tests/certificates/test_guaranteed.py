@@ -49,7 +49,9 @@ def test_a_certificate_has_its_guarantee():
 
 def test_a_curve_has_the_same_guarantees():
     curve = qr.tradeoff(DRAWS, betas=[3.0, 25.0])
-    assert len(curve.guarantees) == 2
+    assert len(list(curve.guarantees)) == 2
+    with pytest.raises(qr.errors.InputError, match="for one beta"):
+        CURVE.at(beta=25).guarantee[0]
     assert curve.guarantees[1] == CURVE.at(beta=25).guarantee
     assert [one.guarantee for one in curve] == list(curve.guarantees)
     assert curve.columns()["tvd_guaranteed"].tolist() == curve.guarantees.tvd.tolist()

@@ -8,9 +8,10 @@ import pytest
 
 import quasir as qr
 from quasir.certificates.choice import _draws_advice, largest_accepting, smallest_meeting
+from quasir.certificates.evaluator import SummarisedDraws
+from quasir.estimation.intervals import fit_tail
 from quasir.estimation.ratios import SortedRatios
-from quasir.estimation.summary import SummarisedDraws, Summary
-from quasir.estimation.tail import fit_tail
+from quasir.estimation.summary import Summary
 
 SPACES = {
     "powers": np.log([1.0, 2.0, 4.0, 8.0]),
@@ -146,7 +147,7 @@ def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(c
 def test_on_binned_ratios_the_level_accepts_enough_and_the_next_does_not(rate):
     log_w = np.random.default_rng(3).normal(size=2000)
     summary = Summary.of(log_w, np.zeros(2000), fineness=3)
-    ratios = SummarisedDraws.of(summary).ratios
+    ratios = SummarisedDraws(summary).ratios
     found = largest_accepting(ratios, rate)
     assert accepted(log_w, found) >= rate
     assert accepted(log_w, found + ratios.width) < rate

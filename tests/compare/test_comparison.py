@@ -11,7 +11,7 @@ from quasir.compare import compare
 from quasir.compare.comparison import run_seed, sample_cost
 from quasir.compare.measures import measure
 from quasir.compare.sampler_table import notes
-from quasir.estimation.quantities import Moment
+from quasir.estimation.estimate import Moment
 from tests.compare.pools import VOWEL, letters, part, places, poissons
 
 POOL = letters(30_000)

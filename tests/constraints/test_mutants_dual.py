@@ -8,7 +8,7 @@ import pytest
 
 import quasir as qr
 from quasir.constraints import dual
-from quasir.constraints.feasibility import contradiction, must_be_enough, must_be_inside
+from quasir.constraints.dual import contradiction, must_be_enough, must_be_inside
 
 ONES = np.array([[0.0], [0.0], [0.0], [1.0]])  # a feature that fires for one draw in four
 

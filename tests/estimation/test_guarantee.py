@@ -47,7 +47,7 @@ def test_the_guaranteed_beta_is_the_least_but_for_two_ten_thousandths(quantity):
 
 def test_a_guarantee_has_every_part():
     found = guarantees(spread_of(), np.log([0.5, 2.0, 5.0]), KNOWN)
-    assert len(found) == 3
+    assert len(list(found)) == 3
     for guarantee in found:
         assert 0 < guarantee.tvd <= guarantee.truncated_mass < 1
         assert 0 < guarantee.kl

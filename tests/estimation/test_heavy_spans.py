@@ -10,6 +10,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.certificates.curve import curve_of
+from quasir.certificates.evaluator import SummarisedDraws
 from quasir.draws.ceiling import RatioBounds
 from quasir.errors import QuasirError
 from quasir.estimation.betting import (
@@ -21,7 +22,7 @@ from quasir.estimation.betting import (
 )
 from quasir.estimation.binned_draws import BinnedDraws
 from quasir.estimation.ratios import SortedRatios
-from quasir.estimation.summary import SummarisedDraws, Summary
+from quasir.estimation.summary import Summary
 
 ALPHA = 0.05
 
@@ -96,7 +97,7 @@ def test_binned_sums_are_those_of_the_draws_at_every_level(seed):
     shards[0] = np.maximum(shards[0], -30.0)
     all_ = np.concatenate(shards)
     made = Summary.merged([Summary.of(part, np.zeros(len(part))) for part in shards])
-    binned, exact = SummarisedDraws.of(made).ratios, SortedRatios(all_, [], [])
+    binned, exact = SummarisedDraws(made).ratios, SortedRatios(all_, [], [])
     assert binned.width <= 2.0**-3
     levels = np.array([binned.level(i) for i in rng.integers(0, binned.n_levels, 20)])
     one, two = binned.at(levels), exact.at(levels)
@@ -117,7 +118,7 @@ def test_normal_from_cauchy_has_a_guarantee():
     summary = Summary.merged([Summary.of(draws.log_p[i], draws.log_q[i]) for i in parts])
     for curve in (
         qr.tradeoff(draws),
-        curve_of(SummarisedDraws.of(summary, known=RatioBounds(log_z=0.0))),
+        curve_of(SummarisedDraws(summary, known=RatioBounds(log_z=0.0))),
     ):
         guarantee = curve.at(beta=1.0).guarantee
         assert 0.0435 < guarantee.tvd < 0.15
@@ -158,7 +159,7 @@ def test_no_legal_scores_warn(data):
     # A beta is at most 1e9 in log; bins are made for ratios of that size.
     if (np.abs(draws.log_ratio[draws.log_ratio > -np.inf]) < 1e10).all():
         parts = [summary_of(draws, part) for part in (slice(0, 1), slice(1, n)) if part.start < n]
-        curves.append(curve_of(SummarisedDraws.of(Summary.merged(parts), known=draws.known)))
+        curves.append(curve_of(SummarisedDraws(Summary.merged(parts), known=draws.known)))
     for curve in curves:
         look_at(curve)
 

@@ -8,9 +8,8 @@ import pytest
 
 import quasir as qr
 from quasir.draws.ceiling import RatioBounds
-from quasir.estimation.intervals import zero_hit_bound
+from quasir.estimation.intervals import fit_tail, zero_hit_bound
 from quasir.estimation.ratios import SortedRatios
-from quasir.estimation.tail import fit_tail
 
 N = 4000
 TAILS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.constraints.fitting_draws import ROUNDS
+from quasir.constraints.constrain import ROUNDS
 from quasir.core.streams import BLOCK
 from quasir.estimation.estimate import Z95
 from quasir.estimation.formulas import _unknown_excess

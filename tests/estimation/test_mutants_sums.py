@@ -8,10 +8,9 @@ import pytest
 import quasir as qr
 from quasir.estimation.binned_ratios import COARSEST, DEEP, FINEST, MOST_BINS, BinnedRatios, Bins
 from quasir.estimation.estimate import Z95
-from quasir.estimation.intervals import wilson_interval
+from quasir.estimation.intervals import Tail, fit_tail, tail_size, wilson_interval
 from quasir.estimation.ratios import SortedRatios
 from quasir.estimation.summary import Summary, kept
-from quasir.estimation.tail import Tail, fit_tail, tail_size
 
 
 def plain(log_w, fineness, f=None):

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.certificates.curve import Curve, curve_of
-from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.evaluator import SummarisedDraws
 from quasir.core.streams import BLOCK
 from quasir.estimation import summary as summaries
 from quasir.estimation.binned_ratios import MOST_BINS, PAST, Bins
-from quasir.estimation.summary import SummarisedDraws, Summary, kept
+from quasir.estimation.summary import Summary, kept
 from quasir.store import Store
 from tests.exact.test_formulas import columns
 
@@ -28,14 +28,14 @@ def streamed(draws, parts, log_betas=None, fineness=None, merge=Summary.merged):
             made.append(
                 Summary.of(some.log_p, some.log_q, some.log_base, some.features, fineness=fineness)
             )
-    return curve_of(SummarisedDraws.of(merge(made), draws.warnings), None, log_betas)
+    return curve_of(SummarisedDraws(merge(made), draws.warnings), None, log_betas)
 
 
 def binned(draws, width):
     """Return what evaluates draws by bins of a width, all of them summarised at once."""
     fineness = -round(np.log2(width))
     whole = Summary.of(draws.log_p, draws.log_q, draws.log_base, draws.features, fineness=fineness)
-    return Evaluator(SummarisedDraws.of(whole))
+    return SummarisedDraws(whole)
 
 
 def same(curve, draws, value_rtol=1e-9, rtol=1e-7):
@@ -348,7 +348,7 @@ def test_draws_in_the_order_of_their_ratios(tmp_path, falling, keep):
     assert not Summary.merged(parts, kept(len(draws))).tail_is_whole
     summary = summaries.summarise(store, keep=keep)
     assert summary.tail_is_whole
-    curve = curve_of(SummarisedDraws.of(summary))
+    curve = curve_of(SummarisedDraws(summary))
     same(curve, draws)
 
 
@@ -363,4 +363,4 @@ def test_summaries_of_other_columns_do_not_merge():
     two = Summary.of(np.zeros(3), np.zeros(3), features={"f": np.ones(3)})
     with pytest.raises(qr.errors.InputError, match="other columns"):
         Summary.merged([one, two])
-    assert Evaluator(SummarisedDraws.of(one)).n == 3
+    assert SummarisedDraws(one).n == 3

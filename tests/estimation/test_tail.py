@@ -5,8 +5,8 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import integrate, stats
 
+from quasir.estimation.intervals import fit_tail
 from quasir.estimation.ratios import SortedRatios
-from quasir.estimation.tail import fit_tail
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.1, 0.5, 0.9])

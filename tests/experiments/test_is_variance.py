@@ -10,7 +10,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.compare.sampler_table import as_csv
-from quasir.estimation.quantities import Moment
+from quasir.estimation.estimate import Moment
 from tests.compare.pools import letters, poissons
 from tests.statistical.goodness import FALSE_ALARM
 

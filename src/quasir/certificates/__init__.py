@@ -3,9 +3,8 @@
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve, tradeoff
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.guarantee import Guarantee, Guarantees
-from quasir.estimation.quantities import Moment
+from quasir.estimation.estimate import Estimate, Moment
+from quasir.estimation.guarantee import Guarantee
 
 __all__ = [
     "Certificate",
@@ -13,7 +12,6 @@ __all__ = [
     "Curve",
     "Estimate",
     "Guarantee",
-    "Guarantees",
     "Moment",
     "tradeoff",
 ]

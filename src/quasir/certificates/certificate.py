@@ -11,9 +11,9 @@ from typing import Any
 from quasir.core.arguments import exp_or_inf, number
 from quasir.core.formatting import level_text, short_repr, tail_text, wrapped
 from quasir.errors import InputError
-from quasir.estimation.estimate import Estimate
+from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.guarantee import Guarantee
-from quasir.estimation.quantities import QUANTITIES, Key, Moment, title_of
+from quasir.estimation.quantities import QUANTITIES, title_of
 
 __all__ = ["NOT_IID", "Certificate", "Choice"]
 
@@ -67,8 +67,8 @@ class Certificate:
     warnings : tuple of str
         What is wrong with these estimates, in words. Empty is good.
     guarantee : Guarantee or None
-        What holds with a stated confidence at any number of draws (docs/guarantees.md); None for q
-        and q_proj.
+        Anytime-valid upper confidence bounds (a confidence sequence, by betting): they hold with
+        the stated confidence at any number of draws (docs/guarantees.md). None for q and q_proj.
     cost : tuple (str, Estimate) or None
         Where beta was chosen by an estimate: the request, such as ``tvd = 0.1``, and the acceptance
         rate at the beta that truly meets it.

@@ -17,16 +17,16 @@ import numpy as np
 
 from quasir.certificates.certificate import Certificate, Choice
 from quasir.certificates.evaluator import FAR_BELOW, Evaluator
-from quasir.core.arguments import as_log_beta
-from quasir.core.formatting import level_text, rounded_up
+from quasir.core.arguments import as_log_beta, as_rate, number
+from quasir.core.formatting import level_text, rounded_up, short_repr
 from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.binned_ratios import Ratios
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.formulas import ceiling_bound
 from quasir.estimation.guarantee import guaranteed_level
-from quasir.estimation.quantities import GUARANTEED, QUANTITIES
-from quasir.estimation.tail import Tail
+from quasir.estimation.intervals import Tail
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES
 
 ENOUGH_ABOVE = 10
 """A level is within reach of the draws if at least this many ratios are at or above it."""
@@ -37,6 +37,21 @@ PAST = 12.0  # nats past the largest ratio that are searched for a cost, if no c
 MOST_DRAWS = 1e15  # more draws than this are not worth naming
 FIXED_IN_ADVANCE = "The draws chose this beta, but this bound assumes that it was fixed in advance."
 ADVICE = "Use a proposal closer to the target, or relax the request."
+
+
+def check_option(name: str, value: Any) -> float:
+    """Return the number that beta is to be chosen by; refuse one that no draws could meet."""
+    if name in ("beta", "log_beta"):
+        as_log_beta(**{name: value})
+        return float(value)
+    if name == "acceptance_rate":
+        return as_rate(value)
+    wanted, option = number(name, value), OPTIONS[name]
+    if not option.low <= wanted <= option.high:
+        raise InputError(
+            f"{name} is {short_repr(value)}, but must be from {option.low:g} to {option.high:g}."
+        )
+    return wanted
 
 
 def choose(
@@ -74,7 +89,7 @@ def choose_level(
     if name == "acceptance_rate":
         return largest_accepting(ratios, wanted)
     if confidence is not None:
-        binned, assumptions = evaluator.source.binned, evaluator.assumptions(confidence)
+        binned, assumptions = evaluator.binned, evaluator.assumptions(confidence)
         found = guaranteed_level(binned, name, wanted, assumptions, confidence=confidence)
         return None if found is None else max(found, ratios.level(0) - FAR_BELOW)
     if wanted == 0 and evaluator.tail.log_ceiling < math.inf:
@@ -323,7 +338,7 @@ def guaranteed_rate(
     The log of a bet's wealth is a sum over the draws, so N draws like these n have about N/n of its
     growth. The guaranteed beta then falls towards the one that truly meets the request.
     """
-    binned, assumptions = evaluator.source.binned, evaluator.assumptions(confidence)
+    binned, assumptions = evaluator.binned, evaluator.assumptions(confidence)
     more = binned.scaled(draws / evaluator.n)
     level = guaranteed_level(more, name, wanted, assumptions, confidence=confidence)
     if level is None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from quasir.certificates.certificate import NOT_IID, Certificate
 from quasir.core.formatting import rounded_up, wrapped
-from quasir.estimation.estimate import Estimate
+from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.mean_guarantee import LEVELS, MeanGuarantee
-from quasir.estimation.quantities import QUANTITIES, Key, Moment, title_of
+from quasir.estimation.quantities import QUANTITIES, title_of
 
 MEANS = ("acceptance_rate", "tvd", "kl")  # the quantities whose mean over contexts means something
 ADAPTIVE = (

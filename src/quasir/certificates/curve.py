@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.choice import certificate_at, choose, largest_accepting
-from quasir.certificates.evaluator import Evaluator, Points
+from quasir.certificates.choice import certificate_at, check_option, choose, largest_accepting
+from quasir.certificates.evaluator import Evaluator, Points, SortedDraws, SummarisedDraws
 from quasir.certificates.figures import plot_curve
 from quasir.certificates.table import curve_html, curve_text
 from quasir.certificates.warnings import Evidence, warnings_about
@@ -23,14 +23,13 @@ from quasir.core.progress import Progress
 from quasir.core.types import Array
 from quasir.draws.ceiling import RatioBounds
 from quasir.draws.draws import Draws
-from quasir.draws.support import BaseCheck, seen_by_base
+from quasir.draws.support import BaseCheck
 from quasir.errors import InputError, UnreachableError
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.estimation_input import EstimationInput, SortedDraws
-from quasir.estimation.guarantee import Guarantees
-from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES, Key, Moment, check_option
-from quasir.estimation.summary import SummarisedDraws, Summary, summarise
-from quasir.estimation.tail import Tail
+from quasir.estimation.estimate import Estimate, Key, Moment
+from quasir.estimation.guarantee import Guarantee
+from quasir.estimation.intervals import Tail
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES
+from quasir.estimation.summary import Summary, summarise
 from quasir.store import Store
 
 if TYPE_CHECKING:
@@ -173,16 +172,19 @@ class Curve:
         return len(self.log_betas)
 
     def __iter__(self) -> Iterator[Certificate]:
-        for i, guarantee in enumerate(self.guarantees):
-            yield self.evaluator.certificate(self._points, i, guarantee=guarantee)
+        for i in range(len(self)):
+            yield self.evaluator.certificate(self._points, i, guarantee=self.guarantees[i])
 
     @cached_property
-    def guarantees(self) -> Guarantees:
-        """The guarantees along the betas, each of confidence 0.95 (docs/guarantees.md)."""
+    def guarantees(self) -> Guarantee:
+        """The anytime-valid bounds along the betas, each of confidence 0.95.
+
+        They are the values of confidence sequences, made by betting (docs/guarantees.md).
+        """
         return self.guaranteed(0.95)
 
-    def guaranteed(self, confidence: float) -> Guarantees:
-        """Return the guarantees along the betas, each of this confidence for itself."""
+    def guaranteed(self, confidence: float) -> Guarantee:
+        """Return the anytime-valid bounds along the betas, each of this confidence by itself."""
         return self.evaluator.guarantees(self.log_betas, number("confidence", confidence))
 
     def including(self, log_beta: float) -> Curve:
@@ -330,7 +332,7 @@ def tradeoff(
         return _of_store(draws, betas, log_betas, stream, progress)
     if stream:
         raise InputError("only draws on disk can be streamed: give the folder of a run.")
-    return curve_of(SortedDraws.of(draws), betas, log_betas)
+    return curve_of(SortedDraws(draws), betas, log_betas)
 
 
 def is_large(store: Store) -> bool:
@@ -352,23 +354,21 @@ def _of_store(
             f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
         )
     if not (is_large(store) if stream is None else stream):
-        return curve_of(SortedDraws.of(Draws.load(store, items=False)), betas, log_betas)
+        return curve_of(SortedDraws(Draws.load(store, items=False)), betas, log_betas)
     return curve_of(summarised_draws(store, summarise(store, progress=progress)), betas, log_betas)
 
 
 def summarised_draws(store: Store, summary: Summary) -> SummarisedDraws:
     """Return a store's draws by their summary, with what its manifest knows."""
-    check = BaseCheck.from_dict(store.manifest.base_check)
     known = RatioBounds.from_dict(store.manifest.known)
-    warnings = store.warnings + seen_by_base(check, summary.log_max)
-    return SummarisedDraws.of(summary, warnings, known, check)
+    check = BaseCheck.from_dict(store.manifest.base_check)
+    return SummarisedDraws(summary, store.warnings, known, check)
 
 
 def curve_of(
-    source: EstimationInput, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
+    evaluator: Evaluator, betas: ArrayLike | None = None, log_betas: ArrayLike | None = None
 ) -> Curve:
     """Return the curve of draws in either form, by default on 200 levels."""
-    evaluator = Evaluator(source)
     if betas is None and log_betas is None:
         return Curve(evaluator)
     return Curve(evaluator, evaluator.ratios.snap(as_log_betas(betas, log_betas)))

@@ -1,9 +1,13 @@
-"""The evaluator: from draws, or from their summary, to the certificate at any beta."""
+"""The evaluator: from draws, or from their summary, to the certificate at any beta.
+
+The draws may be in memory, sorted by their ratio, or on disk, summed in bins. Both give the same
+estimates.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,13 +16,23 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.warnings import Disagreement, Evidence, find_disagreement, warnings_about
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
-from quasir.estimation.estimate import Estimate, kish_ess
-from quasir.estimation.estimation_input import EstimationInput
+from quasir.draws.ceiling import RatioBounds
+from quasir.draws.draws import Draws
+from quasir.draws.support import BaseCheck
+from quasir.estimation.binned_draws import BinnedDraws
+from quasir.estimation.binned_ratios import BinnedRatios, Ratios
+from quasir.estimation.estimate import Z95, Estimate, Key, Moment, kish_ess
 from quasir.estimation.formulas import estimate
-from quasir.estimation.guarantee import NOTHING, Assumptions, Guarantee, Guarantees, guarantees
-from quasir.estimation.intervals import PSEUDO_DRAW_MASS, with_intervals, zero_hit_bound
-from quasir.estimation.quantities import QUANTITIES, Key, Moment
-from quasir.estimation.tail import fit_tail
+from quasir.estimation.guarantee import NOTHING, Assumptions, Guarantee, guarantees
+from quasir.estimation.intervals import (
+    PSEUDO_DRAW_MASS,
+    fit_tail,
+    with_intervals,
+    zero_hit_bound,
+)
+from quasir.estimation.quantities import QUANTITIES
+from quasir.estimation.ratios import Columns, SortedRatios, ratio_columns
+from quasir.estimation.summary import Summary
 
 FAR_BELOW = 50.0
 """Nats below the smallest ratio: p_beta is constant there, and Z_beta/Z is 0 but for rounding."""
@@ -35,14 +49,48 @@ class Points:
 
 
 class Evaluator:
-    """Evaluates every estimate at any beta."""
+    """Evaluates every estimate at any beta; the two kinds are those of the draws, below.
 
-    def __init__(self, source: EstimationInput) -> None:
-        self.source, self.ratios = source, source.ratios
-        self.n, self.n_possible = source.ratios.n, source.ratios.n_possible
-        self.tail = fit_tail(self.ratios, source.known.log_ceiling)
+    `ratios` has a pair of columns for each feature, of which `shift` was subtracted. With a base it
+    has one more: log P/a - log M (over L), and log q/a (over H).
+    """
+
+    def __init__(
+        self,
+        ratios: Ratios,
+        columns: Columns | Summary,
+        shift: Array,
+        warnings: tuple[str, ...],
+        known: RatioBounds,
+        base_check: BaseCheck | None,
+    ) -> None:
+        self.ratios, self.n, self.n_possible = ratios, ratios.n, ratios.n_possible
+        self.names, self.boolean, self.has_base = columns.names, columns.boolean, columns.has_base
+        self.shift, self.known, self.base_check = shift, known, base_check
+        self._given_warnings = warnings
+        self.tail = fit_tail(ratios, known.log_ceiling)
         self._more = self.tail.log_ratio_at(PSEUDO_DRAW_MASS / self.n)
         self._assumptions: dict[float, Assumptions] = {}
+
+    @cached_property
+    def binned(self) -> BinnedDraws:
+        """The draws in the form that guarantees are made from."""
+        raise NotImplementedError
+
+    def means_of_q(self) -> dict[Key, Estimate]:
+        """Return the means over all draws, also those with P(x) = 0; NaN if any draw has NaN."""
+        mean, spread = self._over_all()
+        known: list[Key] = [*map(Moment, self.names), "kl_base"]
+        found: dict[Key, Estimate] = {}
+        for name, value, squares in zip(known, mean.tolist(), spread.tolist(), strict=False):
+            se = math.sqrt(squares) / self.n
+            ends = (value, se, value - Z95 * se, value + Z95 * se)
+            found[name] = Estimate(*(np.array([end]) for end in ends))
+        return found
+
+    def _over_all(self) -> tuple[Array, Array]:
+        """Return the mean of each column over all draws, and its sum of squared deviations."""
+        raise NotImplementedError
 
     @cached_property
     def ess(self) -> float:
@@ -55,35 +103,36 @@ class Evaluator:
     @cached_property
     def disagreement(self) -> Disagreement | None:
         """What the draws show against a Z that is known."""
-        if self.source.known.log_z is None or not self.n_possible:
+        if self.known.log_z is None or not self.n_possible:
             return None
         log_z = estimate(self.ratios.at, np.array([self.ratios.log_max])).pairs["log_z"]
         value, error = float(log_z[0][0]), float(log_z[1][0])
         said = f"{level_text(value)} (relative error {error:.2g})"
-        return find_disagreement(self.source.binned, self.source.known, said)
+        return find_disagreement(self.binned, self.known, said)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong at every beta, besides what is wrong with the ratios."""
-        found = self.disagreement
-        return self.source.warnings + (() if found is None else (found.text,))
+        check, found = self.base_check, self.disagreement
+        by_base = () if check is None else check.warnings(self.ratios.log_max)
+        return (*self._given_warnings, *by_base, *(() if found is None else (found.text,)))
 
     def assumptions(self, confidence: float) -> Assumptions:
         """Return what guarantees rest on; what the draws contradict is left out."""
         if confidence not in self._assumptions:
-            found, source = self.disagreement, self.source
+            found = self.disagreement
             if found is not None and found.impossible:
                 made = Assumptions(basis=f"{NOTHING}: the draws contradict the Z that is known.")
             else:
-                made = Assumptions.of(source.known, source.base_check, confidence)
-                made = made.without_violated_ceiling(source.binned.log_top)
+                made = Assumptions.of(self.known, self.base_check, confidence)
+                made = made.without_violated_ceiling(self.binned.log_top)
             self._assumptions[confidence] = made
         return self._assumptions[confidence]
 
-    def guarantees(self, log_beta: Array, confidence: float = 0.95) -> Guarantees:
+    def guarantees(self, log_beta: Array, confidence: float = 0.95) -> Guarantee:
         """Return the guarantees at each level."""
         assumptions = self.assumptions(confidence)
-        return guarantees(self.source.binned, log_beta, assumptions, confidence=confidence)
+        return guarantees(self.binned, log_beta, assumptions, confidence=confidence)
 
     def values(self, name: str, log_beta: Array) -> Array:
         """Return the values of one estimate without intervals, for a search."""
@@ -94,8 +143,7 @@ class Evaluator:
         zeros = np.zeros(len(log_beta))
         if not self.n_possible:
             return Points(log_beta, self._nothing(len(log_beta)), zeros, zeros)
-        source = self.source
-        raw = estimate(self.ratios.at, log_beta, has_base=source.has_base, everything=everything)
+        raw = estimate(self.ratios.at, log_beta, has_base=self.has_base, everything=everything)
         if self.tail.at_max == self.n_possible and not everything:
             # Every ratio is the same, so p_beta is p on these draws: what is left is rounding.
             flat = {name: (zeros, zeros) for name, q in QUANTITIES.items() if q.zero_if_flat}
@@ -103,8 +151,8 @@ class Evaluator:
         plus = estimate(
             lambda cut: self.ratios.at(cut).plus_draw(self._more), log_beta, everything=everything
         )
-        estimates = with_intervals(raw, plus, self.tail, source.names, source.boolean)
-        for name, shift in zip(source.names, source.shift, strict=True):
+        estimates = with_intervals(raw, plus, self.tail, self.names, self.boolean)
+        for name, shift in zip(self.names, self.shift, strict=True):
             estimates[Moment(name)] = _shifted(estimates[Moment(name)], shift)
         return Points(log_beta, estimates, raw.n_above, raw.tvd_slack)
 
@@ -161,7 +209,7 @@ class Evaluator:
         if everything:
             one, zero = np.ones(1), np.zeros(1)
             estimates["acceptance_rate"] = Estimate(one, zero, one, one, np.array([True]))
-            estimates.update(self.source.means_of_q())
+            estimates.update(self.means_of_q())
         return self.certificate(points, name="q" if everything else "q_proj")
 
     def _nothing(self, size: int) -> dict[Key, Estimate]:
@@ -174,12 +222,69 @@ class Evaluator:
         known: dict[Key, Estimate] = {
             name: same(nan, nan, quantity.low, quantity.high)
             for name, quantity in QUANTITIES.items()
-            if self.source.has_base or not quantity.of_base
+            if self.has_base or not quantity.of_base
         }
         known["acceptance_rate"] = same(0.0, nan, 0.0, zero_hit_bound(self.n))
-        return known | {
-            Moment(name): same(nan, nan, -math.inf, math.inf) for name in self.source.names
-        }
+        return known | {Moment(name): same(nan, nan, -math.inf, math.inf) for name in self.names}
+
+
+class SortedDraws(Evaluator):
+    """Evaluates draws in memory, sorted by their ratio; their items are not kept."""
+
+    ratios: SortedRatios
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = replace(draws, items=None)
+        columns = self._columns()
+        ratios = SortedRatios(columns.log_ratio, columns.low, columns.high)
+        shift = columns.low_shift[: len(columns.names)]
+        super().__init__(ratios, columns, shift, draws.warnings, draws.known, draws.base_check)
+
+    def _columns(self) -> Columns:
+        d = self._draws
+        return ratio_columns(d.log_p, d.log_q, d.log_base, d.features)
+
+    @cached_property
+    def binned(self) -> BinnedDraws:
+        """The draws in the form that guarantees are made from."""
+        moved = zip(self.names, self.ratios.columns, self.shift, strict=False)
+        features = {name: column + by for name, column, by in moved}
+        return BinnedDraws.of_sorted(
+            self.n, self.ratios.log_w, features=features, bounds=self.known.bounds
+        )
+
+    def _over_all(self) -> tuple[Array, Array]:
+        return self._columns().over_all()  # the columns are large, and so are computed again
+
+
+class SummarisedDraws(Evaluator):
+    """Evaluates draws on disk, by their summary."""
+
+    def __init__(
+        self,
+        summary: Summary,
+        warnings: tuple[str, ...] = (),
+        known: RatioBounds | None = None,
+        base_check: BaseCheck | None = None,
+    ) -> None:
+        self._summary = summary
+        features = len(summary.names)
+        shift = np.where(summary.boolean, 0.0, summary.low_shift[:features])
+        low, high = summary.low_shift.copy(), summary.high_shift.copy()
+        low[:features] = high[:features] = shift
+        bins = summary.shifted(low, high).bins
+        ratios = BinnedRatios(summary.n, bins, summary.log_w, summary.often)
+        super().__init__(ratios, summary, shift, warnings, known or RatioBounds(), base_check)
+
+    @cached_property
+    def binned(self) -> BinnedDraws:
+        """The draws in the form that guarantees are made from."""
+        s = self._summary
+        columns = (s.names, s.low_shift, s.high_shift)
+        return BinnedDraws.of_bins(s.n, s.bins, s.log_max, *columns, self.known.bounds)
+
+    def _over_all(self) -> tuple[Array, Array]:
+        return self._summary.mean, self._summary.spread
 
 
 def _shifted(part: Estimate, by: Array) -> Estimate:

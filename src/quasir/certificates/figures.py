@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.quantities import QUANTITIES, Moment
+from quasir.estimation.estimate import Estimate, Moment
+from quasir.estimation.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

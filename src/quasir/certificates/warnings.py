@@ -18,8 +18,7 @@ from quasir.core.formatting import level_text
 from quasir.draws.ceiling import RatioBounds
 from quasir.estimation.betting import acceptance_rate_at_least, acceptance_rate_at_most
 from quasir.estimation.binned_draws import BinnedDraws
-from quasir.estimation.intervals import zero_hit_bound
-from quasir.estimation.tail import Tail
+from quasir.estimation.intervals import Tail, zero_hit_bound
 
 MIN_ESS = 100  # with fewer effective draws than this, the relative error of a mean is above 10 %
 MAX_PARETO_K = 0.7
@@ -50,7 +49,6 @@ class Evidence:
 
 def warnings_about(e: Evidence) -> list[str]:
     """Return what is wrong with the estimates, each with numbers and advice."""
-    beta = level_text(e.log_beta)
     if e.n_possible == 0:
         return [
             f"None of the {e.n:,} draws had P(x) > 0, so all that is known is that q gives the "
@@ -71,8 +69,9 @@ def warnings_about(e: Evidence) -> list[str]:
             f"Draw about {_factor(times)} times as many, or " if times < math.inf else "Instead, "
         )
         warnings.append(
-            f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = {beta}: the "
-            f"moments are those of few samples. {more}choose a smaller beta."
+            f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = "
+            f"{level_text(e.log_beta)}: the moments are those of few samples. {more}choose a smaller "
+            "beta."
         )
     return warnings
 
@@ -103,9 +102,9 @@ def _about_its_shape(e: Evidence) -> list[str]:
 
 def _about_the_tail(e: Evidence) -> list[str]:
     """Return the warnings about the draws above beta, if they are few or none."""
-    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
-    if e.tail.exceeds_all(e.log_beta):
+    if e.tail.exceeds_all(e.log_beta) or e.n_above >= MIN_ABOVE:
         return []
+    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
     if e.n_above == 0 and k == -math.inf:
         return [
             f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
@@ -136,13 +135,11 @@ def _about_the_tail(e: Evidence) -> list[str]:
             f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
             f"Draw more, or choose a beta below {largest}."
         ]
-    if e.n_above < MIN_ABOVE:
-        return [
-            f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
-            "the bound rest on them, and their intervals may be too narrow. "
-            "Draw more, or choose a smaller beta."
-        ]
-    return []
+    return [
+        f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+        "the bound rest on them, and their intervals may be too narrow. "
+        "Draw more, or choose a smaller beta."
+    ]
 
 
 def _factor(ratio: float) -> str:

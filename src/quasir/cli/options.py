@@ -13,11 +13,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from quasir.certificates.choice import check_option
 from quasir.certificates.curve import Curve, tradeoff
 from quasir.cli.bar import Bar, say
 from quasir.core.streams import LARGEST_SEED
 from quasir.errors import InputError
-from quasir.estimation.quantities import GUARANTEED, OPTIONS, check_option
+from quasir.estimation.quantities import GUARANTEED, OPTIONS
 from quasir.runs.folders import named_folder
 from quasir.runs.integrity import read_checked
 from quasir.store import Store

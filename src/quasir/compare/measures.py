@@ -17,8 +17,7 @@ from quasir.core.items import Coded, TokenTexts
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.quantities import Key, Moment
+from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.metrics import Runs, over_runs, self_bleu, unique_share
 from quasir.metrics.diversity import read_texts
 from quasir.recipes.schema import Recipe, Source

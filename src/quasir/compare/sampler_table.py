@@ -16,7 +16,7 @@ from quasir.certificates.figures import COLOURS
 from quasir.compare.comparison import Comparison
 from quasir.compare.measures import BLEU, NAMES, NONE, Row
 from quasir.core.files import make_folder, write_text, write_with
-from quasir.estimation.quantities import Key, Moment
+from quasir.estimation.estimate import Key, Moment
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from quasir.core.progress import Progress
 from quasir.core.streams import Purpose, derived_seed, root_seed
-from quasir.core.types import Proposal, Seed
+from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draw import draw
 from quasir.errors import InfeasibleError
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.intervals import weighted_mean
+from quasir.estimation.estimate import Z95, Estimate
+from quasir.estimation.intervals import OFTEN, PSEUDO_DRAW_MASS, fit_tail
+from quasir.estimation.ratios import SortedRatios
 from quasir.targets.factors import Factor, Tilt
 from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 
-__all__ = ["Constrained"]
+SURE = 3.0  # standard errors by which a shape must exceed 0, to be taken as positive
 
 
 class Constrained(Product):
@@ -61,12 +63,8 @@ class Constrained(Product):
         precise: bool,
     ) -> None:
         super().__init__(base, factors, watched)
-        self.constraints, self.achieved, self.ess, self.precise = (
-            constraints,
-            achieved,
-            ess,
-            precise,
-        )
+        self.constraints, self.achieved = constraints, achieved
+        self.ess, self.precise = ess, precise
         self.coefficients = {
             factor.feature.name: factor.coefficient
             for factor in factors
@@ -108,3 +106,53 @@ class Constrained(Product):
             shown = "pointwise" if coefficient is None else f"{coefficient:.4f}"
             lines.append(f"{name:<24} {moment:>8.4g}  {shown:>9}  {self.achieved[name]}")
         return "\n".join([*lines, f"from an effective {self.ess:,.0f} draws"])
+
+
+def weighted_mean(
+    values: Array, log_weight: Array, n: int, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> Estimate:
+    """Return the self-normalised mean of the possible draws, out of n, with its 95 % interval.
+
+    Each end is also computed with one more draw, whose share in the error is the one that q exceeds
+    with probability 0.1/n by the fitted tail (docs/intervals.md). Where that tail has no mean, or
+    the log weights have a polynomial tail (E[w] is then infinite, however the weights seen look),
+    the draws do not bound the mean on that side, and the end is the feature's own bound.
+    """
+    top = log_weight.max()
+    log_share = log_weight - top - math.log(np.exp(log_weight - top).sum())
+    weight = np.exp(log_share)
+    mean = float(weight @ values)
+    apart = values - mean
+    se = math.sqrt(float((weight * apart) @ (weight * apart)))
+    ends = []
+    for sign in (-1, 1):
+        on_side = sign * apart > 0
+        with np.errstate(divide="ignore"):
+            log_part = np.where(on_side, log_share + np.log(np.abs(apart)), -np.inf)
+        reach = Z95 * se
+        if on_side.any():
+            more = _one_more(log_part, n)
+            reach = max(reach, more + Z95 * math.hypot(se, more))
+        if on_side[np.argsort(log_weight)[-OFTEN:]].any() and _polynomial_tail(log_weight, n):
+            reach = math.inf
+        ends.append(mean + sign * reach)
+    low, high = bounds
+    return Estimate(mean, se, max(ends[0], min(low, mean)), min(ends[1], max(high, mean)))
+
+
+def _one_more(log_part: Array, n: int) -> float:
+    """Return what one more draw may add; infinite where the fitted tail has no mean."""
+    tail = fit_tail(_padded(log_part, n))
+    return math.inf if tail.k >= 1 else math.exp(min(tail.log_ratio_at(PSEUDO_DRAW_MASS / n), 700))
+
+
+def _polynomial_tail(log_weight: Array, n: int) -> bool:
+    """Return whether the largest log weights fall off like a power: then E[w] is infinite."""
+    with np.errstate(divide="ignore"):
+        tail = fit_tail(_padded(np.log(log_weight - log_weight.min()), n))
+    return tail.fitted and tail.k > SURE * (1 + tail.k) / math.sqrt(tail.count)
+
+
+def _padded(logs: Array, n: int) -> SortedRatios:
+    """Return them as ratios of n draws: those that are impossible have none."""
+    return SortedRatios(np.concatenate([logs, np.full(n - len(logs), -np.inf)]))

@@ -88,11 +88,6 @@ class BaseCheck:
         return {"draws": self.draws, "log_ratio": ratios, "log_weight": list(self.log_weight)}
 
 
-def seen_by_base(check: BaseCheck | None, largest: float) -> tuple[str, ...]:
-    """Return the warnings that draws of the base raise, if there are any."""
-    return () if check is None else check.warnings(largest)
-
-
 def refuse_cut_support(target: Target, proposal: Proposal) -> None:
     """Refuse a proposal that gives probability 0 to a part of the target, where that is known.
 

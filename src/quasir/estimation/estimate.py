@@ -1,4 +1,4 @@
-"""A number with its uncertainty."""
+"""A number with its uncertainty, and the key that names what it estimates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -178,3 +178,35 @@ def _compared(operation: Callable[[Any, Any], Any], ours: Estimate, other: Any) 
 def kish_ess(total: float, squares: float) -> float:
     """Return Kish's effective sample size of weights, (sum w)^2/sum w^2; 0 if all are 0."""
     return total**2 / squares if squares else 0.0
+
+
+class _Named(NamedTuple):
+    feature: str
+
+
+class Moment(_Named):
+    """The mean of a feature under p_beta, Eq. 8 (`eq:qrs_moment`), as a key among estimates.
+
+    Examples
+    --------
+    >>> str(Moment("female"))
+    'moment:female'
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, feature: str) -> Self:
+        """Take the name of a feature."""
+        if not isinstance(feature, str):
+            raise InputError(
+                f"a moment is of a feature's name, a string, not of {short_repr(feature)}: for a "
+                "Feature, give its .name."
+            )
+        return super().__new__(cls, feature)
+
+    def __str__(self) -> str:
+        return f"moment:{self.feature}"
+
+
+Key: TypeAlias = str | Moment
+"""The key of an estimate: a quantity's name, or the moment of a feature."""

@@ -1,13 +1,14 @@
-"""Guarantees: what holds with stated confidence at any number of draws, whenever it is looked at.
+"""Guarantees: anytime-valid confidence bounds, which hold whenever they are looked at.
 
-A guarantee is no estimate. It rests on a ceiling of the ratios, or on what is known about Z, and on
+A guarantee is the current value of a confidence sequence, made by betting
+(`quasir.estimation.betting`): with the stated confidence, it holds at every number of draws at
+once. It is no estimate. It rests on a ceiling of the ratios, or on what is known about Z, and on
 nothing else: not on a large number of draws, not on the shape of a tail.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,13 +119,17 @@ def as_alpha(confidence: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What is guaranteed at one beta. Each part by itself holds with the stated confidence.
+    """What is guaranteed at one beta, or, in arrays, along the betas of a curve.
+
+    Every bound is anytime-valid: it is the current value of a confidence sequence, made by betting,
+    so it holds with the stated confidence at any number of draws, whenever it is looked at. Each
+    part holds by itself. ``curve.guarantees[i]`` is the guarantee at point i.
 
     Attributes
     ----------
-    tvd, truncated_mass, kl : float or None
-        Upper bounds; None where nothing can be guaranteed.
-    acceptance_rate : tuple of float
+    tvd, truncated_mass, kl : float or None, or array (Q,)
+        Upper confidence bounds; None where nothing can be guaranteed.
+    acceptance_rate : tuple of float, or array (Q, 2)
         The lower and upper end.
     moments : dict
         For each feature with declared bounds: the lower and upper end of its mean under p_beta.
@@ -140,15 +145,34 @@ class Guarantee:
     >>> guarantee = curve.at(beta=0.9).guarantee
     >>> guarantee.confidence, bool(guarantee.tvd <= 1)
     (0.95, True)
+    >>> len(curve.guarantees.tvd) == len(curve)
+    True
     """
 
-    tvd: float | None
-    truncated_mass: float | None
-    kl: float | None
-    acceptance_rate: tuple[float, float]
-    moments: dict[str, tuple[float, float]]
+    tvd: Any
+    truncated_mass: Any
+    kl: Any
+    acceptance_rate: Any
+    moments: dict[str, Any]
     confidence: float
     basis: str
+
+    def __getitem__(self, i: int) -> Guarantee:
+        def one(bounds: Array | None) -> float | None:
+            return None if bounds is None else float(bounds[i]) + 0.0  # not -0
+
+        def pair(ends: Array) -> tuple[float, float]:
+            return float(ends[i, 0]), float(ends[i, 1])
+
+        if isinstance(self.acceptance_rate, tuple):
+            raise InputError("this guarantee is for one beta: only those of a curve have points.")
+        bounds: dict[str, Any] = {name: one(getattr(self, name)) for name in GUARANTEED}
+        return replace(
+            self,
+            **bounds,
+            acceptance_rate=pair(self.acceptance_rate),
+            moments={name: pair(ends) for name, ends in self.moments.items()},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -166,64 +190,9 @@ class Guarantee:
         return ", ".join(parts) or "nothing about TVD"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guarantees:
-    """The guarantees along Q levels; ``guarantees[i]`` is the `Guarantee` at level i.
-
-    Attributes
-    ----------
-    log_betas : array (Q,)
-    tvd, truncated_mass, kl : array (Q,) or None
-    acceptance_rate : array (Q, 2)
-    moments : dict of array (Q, 2)
-    confidence, basis
-        As in `Guarantee`.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> base = qr.Table({"she": 0.1, "he": 0.9})
-    >>> curve = qr.tradeoff(qr.draw(base * qr.features.female, base, 10_000, seed=0))
-    >>> len(curve.guarantees.tvd) == len(curve)
-    True
-    """
-
-    log_betas: Array
-    tvd: Array | None
-    truncated_mass: Array | None
-    kl: Array | None
-    acceptance_rate: Array
-    moments: dict[str, Array]
-    confidence: float
-    basis: str
-
-    def __len__(self) -> int:
-        return len(self.log_betas)
-
-    def __getitem__(self, i: int) -> Guarantee:
-        def one(bounds: Array | None) -> float | None:
-            return None if bounds is None else float(bounds[i]) + 0.0  # not -0
-
-        def pair(ends: Array) -> tuple[float, float]:
-            return float(ends[i, 0]), float(ends[i, 1])
-
-        return Guarantee(
-            tvd=one(self.tvd),
-            truncated_mass=one(self.truncated_mass),
-            kl=one(self.kl),
-            acceptance_rate=pair(self.acceptance_rate),
-            moments={name: pair(ends) for name, ends in self.moments.items()},
-            confidence=self.confidence,
-            basis=self.basis,
-        )
-
-    def __iter__(self) -> Iterator[Guarantee]:
-        return (self[i] for i in range(len(self)))
-
-
 def guarantees(
     binned: BinnedDraws, log_betas: Array, assumptions: Assumptions, *, confidence: float = 0.95
-) -> Guarantees:
+) -> Guarantee:
     """Return the guarantees at each level.
 
     Each holds by itself with the stated confidence, at any number of draws and at any look. A
@@ -246,8 +215,7 @@ def guarantees(
         ]
         for name in binned.bounds
     }
-    return Guarantees(
-        log_betas=log_betas,
+    return Guarantee(
         **upper,
         acceptance_rate=np.stack(rate, axis=1),
         moments={name: np.stack(ends, axis=1) for name, ends in moments.items()},

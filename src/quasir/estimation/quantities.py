@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple
 
-from quasir.core.arguments import LARGEST_LOG, as_log_beta, as_rate, number
-from quasir.core.formatting import short_repr
-from quasir.errors import InputError
+from quasir.core.arguments import LARGEST_LOG
+from quasir.estimation.estimate import Key, Moment
 
 
 class Interval(Enum):
@@ -66,37 +65,6 @@ class Quantity:
     in_certificate: bool = True  # whether the text of a certificate has a row for it
     exponential: str | None = None  # for log z: the name of z
 
-
-class _Named(NamedTuple):
-    feature: str
-
-
-class Moment(_Named):
-    """The mean of a feature under p_beta, Eq. 8 (`eq:qrs_moment`), as a key among estimates.
-
-    Examples
-    --------
-    >>> str(Moment("female"))
-    'moment:female'
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, feature: str) -> Self:
-        """Take the name of a feature."""
-        if not isinstance(feature, str):
-            raise InputError(
-                f"a moment is of a feature's name, a string, not of {short_repr(feature)}: for a "
-                "Feature, give its .name."
-            )
-        return super().__new__(cls, feature)
-
-    def __str__(self) -> str:
-        return f"moment:{self.feature}"
-
-
-Key: TypeAlias = str | Moment
-"""The key of an estimate: a quantity's name, or the moment of a feature."""
 
 _LIST = (
     Quantity(  # AR, Eq. 2 (`eq:ar`)
@@ -226,21 +194,6 @@ OPTIONS: dict[str, Option] = {
     ),
 }
 """Name -> the ways to choose beta."""
-
-
-def check_option(name: str, value: Any) -> float:
-    """Return the number that beta is to be chosen by; refuse one that no draws could meet."""
-    if name in ("beta", "log_beta"):
-        as_log_beta(**{name: value})
-        return float(value)
-    if name == "acceptance_rate":
-        return as_rate(value)
-    wanted, option = number(name, value), OPTIONS[name]
-    if not option.low <= wanted <= option.high:
-        raise InputError(
-            f"{name} is {short_repr(value)}, but must be from {option.low:g} to {option.high:g}."
-        )
-    return wanted
 
 
 def title_of(key: Key) -> str:

@@ -10,13 +10,15 @@ largest ratio in L, sums over H in units of the largest ratio of all, which H co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
+from quasir.draws.acceptance import log_ratio_of
 
 SAME = 1e-9  # log ratios that differ by less than this are equal up to rounding
 
@@ -264,3 +266,73 @@ def suffix_sums(sums: Array) -> Array:
     out = np.zeros((len(sums) + 1, *sums.shape[1:]))
     out[:-1] = np.cumsum(sums[::-1], axis=0)[::-1]
     return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The ratios of draws, and the columns that are summed with them."""
+
+    log_ratio: Array
+    names: tuple[str, ...]  # of the features
+    boolean: tuple[bool, ...]  # whether each is 0 or 1 wherever P(x) > 0
+    has_base: bool  # whether log a is known; the last column is then the base's
+    low: list[Array]  # the columns summed over L and over H: for a feature the same array, of
+    high: list[Array]  # booleans or float64; for the base log P/a - log M, and log q/a
+    low_shift: Array  # (K,) what was subtracted from each column: far from 0, a column loses
+    high_shift: Array  # digits in its variance
+
+    def over_all(self) -> tuple[Array, Array]:
+        """Return the mean of each column over all draws, and its sum of squared deviations."""
+        means, spreads = [], []
+        for column, shift in zip(self.high, self.high_shift, strict=True):
+            # Where the base cannot make a draw, log q/a is infinite, and has no variance.
+            with np.errstate(invalid="ignore", over="ignore"):
+                mean = float(column.mean())
+                # No dot product: a matrix library would start threads that then wait for the next.
+                variance = mean * (1 - mean) if column.dtype == bool else float(column.var())
+            means.append(mean + shift)
+            spreads.append(variance * len(column))
+        return np.array(means), np.array(spreads)
+
+
+def ratio_columns(
+    log_p: Array,
+    log_q: Array,
+    log_base: Array | None = None,
+    features: Mapping[str, NDArray[Any]] | None = None,
+) -> Columns:
+    """Return the ratios and the columns of draws; the arguments are as in `Draws`."""
+    log_ratio = log_ratio_of(log_p, log_q)
+    possible = log_ratio > -np.inf
+    everything = bool(possible.all())
+    low: list[Array] = []
+    boolean, shifts = [], []
+    for values in (features or {}).values():
+        column = values if values.dtype == bool else np.asarray(values, np.float64)
+        seen = column if everything else column[possible]
+        # The first 100 values settle it for most columns that are not boolean.
+        is_boolean = values.dtype == bool or all(
+            bool(((part == 0) | (part == 1)).all()) for part in (seen[:100], seen)
+        )
+        shift = 0.0 if is_boolean or not len(seen) else float(seen.mean())
+        boolean.append(is_boolean)
+        shifts.append(shift)
+        low.append(column - shift if shift else column)
+    high, low_shift, high_shift = list(low), list(shifts), list(shifts)
+    if log_base is not None:
+        largest = float(log_ratio.max(initial=-np.inf))
+        low_shift.append(largest if largest > -np.inf else 0.0)
+        high_shift.append(0.0)
+        with np.errstate(invalid="ignore"):
+            low.append(log_p - log_base - low_shift[-1])
+        high.append(log_q - log_base)
+    return Columns(
+        log_ratio=log_ratio,
+        names=tuple(features or {}),
+        boolean=tuple(boolean),
+        has_base=log_base is not None,
+        low=low,
+        high=high,
+        low_shift=np.array(low_shift),
+        high_shift=np.array(high_shift),
+    )

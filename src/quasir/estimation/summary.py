@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +31,10 @@ from numpy.typing import NDArray
 from quasir.core.files import write_with
 from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.types import Array
-from quasir.draws.ceiling import RatioBounds
-from quasir.draws.support import BaseCheck
 from quasir.errors import InputError, StoreError
-from quasir.estimation.binned_draws import BinnedDraws
-from quasir.estimation.binned_ratios import BinnedRatios, Bins, largest_of
-from quasir.estimation.estimate import Estimate
-from quasir.estimation.estimation_input import EstimationInput, means_under_q, ratio_columns
-from quasir.estimation.quantities import Key
-from quasir.estimation.tail import tail_size
+from quasir.estimation.binned_ratios import Bins, largest_of
+from quasir.estimation.intervals import tail_size
+from quasir.estimation.ratios import ratio_columns
 from quasir.store import FEATURE, Store
 from quasir.store.manifest import shard_name
 
@@ -62,7 +56,7 @@ def kept(n: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A summary of draws; the columns are as in `quasir.estimation.estimation_input`."""
+    """A summary of draws; the columns are those of `ratio_columns`."""
 
     n: int  # all draws, also those with P(x) = 0
     names: tuple[str, ...]
@@ -145,7 +139,7 @@ class Summary:
         low_shift = most.low_shift.copy()
         if first.has_base and log_max > -np.inf:
             low_shift[-1] = log_max
-        bins = Bins.merged([part._shifted(low_shift, most.high_shift).bins for part in parts])
+        bins = Bins.merged([part.shifted(low_shift, most.high_shift).bins for part in parts])
         # Chan, Golub and LeVeque (1983): add the spreads of the parts and that of their means.
         weights = np.array([part.n for part in parts])[:, None] / n
         means = np.stack([part.mean for part in parts])
@@ -173,7 +167,8 @@ class Summary:
             whole_above=max(whole_above, *(part.whole_above for part in parts)),
         )
 
-    def _shifted(self, low_shift: Array, high_shift: Array) -> Summary:
+    def shifted(self, low_shift: Array, high_shift: Array) -> Summary:
+        """Return the same summary with other shifts of its columns."""
         if not len(low_shift):
             return self
         bins = self.bins.shifted(self.low_shift - low_shift, self.high_shift - high_shift)
@@ -193,51 +188,6 @@ class Summary:
         """The smallest log ratio that the fit of the tail needs, among those kept."""
         largest = largest_of(self.log_w, self.often, tail_size(self.n) + 1)
         return float(largest[0]) if len(largest) > tail_size(self.n) else -np.inf
-
-
-@dataclass(frozen=True, kw_only=True)
-class SummarisedDraws(EstimationInput):
-    """Draws on disk, by their summary."""
-
-    summary: Summary
-
-    @classmethod
-    def of(
-        cls,
-        summary: Summary,
-        warnings: tuple[str, ...] = (),
-        known: RatioBounds | None = None,
-        base_check: BaseCheck | None = None,
-    ) -> SummarisedDraws:
-        """Take a summary, and what no draw of q shows."""
-        features = len(summary.names)
-        shift = np.where(summary.boolean, 0.0, summary.low_shift[:features])
-        low, high = summary.low_shift.copy(), summary.high_shift.copy()
-        low[:features] = high[:features] = shift
-        bins = summary._shifted(low, high).bins
-        return cls(
-            ratios=BinnedRatios(summary.n, bins, summary.log_w, summary.often),
-            names=summary.names,
-            boolean=summary.boolean,
-            shift=shift,
-            has_base=summary.has_base,
-            warnings=warnings,
-            known=known or RatioBounds(),
-            base_check=base_check,
-            summary=summary,
-        )
-
-    @cached_property
-    def binned(self) -> BinnedDraws:
-        """The draws in the form that guarantees are made from."""
-        s, bounds = self.summary, self.known.bounds
-        columns = (s.names, s.low_shift, s.high_shift)
-        return BinnedDraws.of_bins(s.n, s.bins, s.log_max, *columns, bounds)
-
-    def means_of_q(self) -> dict[Key, Estimate]:
-        """Return the means over all draws, also those with P(x) = 0."""
-        s = self.summary
-        return means_under_q(s.names, s.mean, s.spread, s.n)
 
 
 def _largest(

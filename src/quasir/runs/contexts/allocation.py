@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from quasir.certificates.choice import choose_level
-from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.curve import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.estimation.estimation_input import SortedDraws
 
 __all__ = ["MOST", "Need", "allocated", "most_draws", "need_of", "pilot", "shared_out"]
 
@@ -70,7 +69,7 @@ def pilot(budget: int, open_: Sequence[bool]) -> list[int]:
 def need_of(draws: Draws, request: dict[str, float], samples: int) -> Need:
     """Return what a context needs to meet the request and to have so many accepted draws."""
     n = len(draws)
-    evaluator = Evaluator(SortedDraws.of(draws))
+    evaluator = tradeoff(draws).evaluator
     if not evaluator.n_possible:
         return Need(math.ceil(NEVER * n), met=False, guess=True)
     ((name, wanted),) = ((k, v) for k, v in request.items() if k != "confidence")

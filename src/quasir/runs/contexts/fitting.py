@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quasir.constraints.dual import solve
-from quasir.constraints.feasibility import MIN_ESS
+from quasir.constraints.dual import MIN_ESS, solve
 from quasir.core.progress import Reporter
 from quasir.core.streams import Purpose, derived_seed
 from quasir.core.types import Array, Proposal

@@ -133,7 +133,7 @@ def conclude_context(
     if found < samples:
         short = f"Only {found:,} of its {samples:,} samples are among the {n:,} draws."
     evaluator = curve.evaluator
-    binned, assumptions = evaluator.source.binned, evaluator.assumptions(0.95)
+    binned, assumptions = evaluator.binned, evaluator.assumptions(0.95)
     evidence = tvd_evidence(binned, certificate.log_beta, assumptions)
     return ContextResult(
         entry=entry, n=n, sampled=sampled, unserved=why_not, short=short, evidence=evidence
