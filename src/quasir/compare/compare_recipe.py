@@ -35,8 +35,7 @@ from quasir.targets.product import Product
 if TYPE_CHECKING:
     from quasir.text import MaskedLM
 
-SPARE = 2
-"""Editor's tokens for one token of the base, at most, where their tokens differ."""
+SPARE = 2  # editor's tokens for one token of the base, at most, where their tokens differ
 
 
 @dataclass(frozen=True, kw_only=True)

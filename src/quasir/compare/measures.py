@@ -33,8 +33,7 @@ NAMES = {
 }
 """The names of samplers in tables; a chain's is followed by its steps."""
 UNKNOWN, NONE = "unknown", "-"
-BLEU = 5
-"""Longest n-grams of Self-BLEU, as in the paper's tables."""
+BLEU = 5  # longest n-grams of Self-BLEU, as in the paper's tables
 Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
 """Returns the number of tokens of each item."""
 

@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 100
-"""Characters in a line of a table, at most; a single wide column may exceed it."""
-ACROSS = 3
-"""Panels in a row."""
+WIDTH = 100  # characters in a line of a table, at most; a single wide column may exceed it
+ACROSS = 3  # panels in a row
 MARKERS = "osD^vP"
-APART = 1.05
-"""Points at one rate are moved apart by this factor, so that their bars do not overlap."""
+APART = 1.05  # points at one rate are moved apart by this factor, so that their bars do not overlap
 
 
 def write_comparison(folder: Path, name: str, found: Comparison) -> dict[str, Path]:

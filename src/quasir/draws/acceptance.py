@@ -12,15 +12,6 @@ import numpy as np
 
 from quasir.core.types import Array, Items, optional_attribute
 
-__all__ = [
-    "accepts",
-    "log_acceptance",
-    "log_normaliser",
-    "log_p_beta",
-    "log_ratio_of",
-    "log_z_beta",
-]
-
 
 def log_ratio_of(log_p: Array, log_q: Array) -> Array:
     """Return the log of P(x)/q(x); it is -inf where P(x) = 0, also if log q is not known there."""

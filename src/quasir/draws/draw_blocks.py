@@ -26,16 +26,6 @@ from quasir.draws.noise import noise_warnings
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
-__all__ = [
-    "AT_ONCE",
-    "RowMaker",
-    "cut_warnings",
-    "draw_blocks",
-    "draw_pieces",
-    "rows_at_once",
-    "scored",
-]
-
 AT_ONCE = 64  # most blocks to propose before they are scored: enough to hide the cost of a call
 WORTH_A_REPORT = 1.0  # target number of seconds between progress reports
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import LARGEST, as_log_beta, reals
-from quasir.core.formatting import short_repr
 from quasir.core.items import Tabular, as_items, concatenate, places_of, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
@@ -26,7 +25,7 @@ from quasir.draws.ceiling import RatioBounds, declared_bounds, user_ceiling
 from quasir.draws.support import BaseCheck
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
-from quasir.targets.feature import Feature
+from quasir.targets.feature import Feature, check_feature
 
 SCORES = ("log_p", "log_q", "log_u", "log_base")
 LARGEST_BASE = 1e100  # largest size of log a(x): its square is then far from overflow
@@ -248,11 +247,7 @@ class Draws(Tabular):
         """
         columns = dict(self.features)
         for feature in features:
-            if not isinstance(feature, Feature):
-                raise InputError(
-                    f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, "
-                    "function)."
-                )
+            check_feature(feature)
             if feature.name in columns:
                 raise InputError(
                     f"the draws have a column {feature.name!r} already: use feature.renamed(name)."

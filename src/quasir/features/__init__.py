@@ -28,28 +28,13 @@ __all__ = [
 ]
 
 SCIENCE = (
-    "scientist",
-    "sociologist",
-    "philosopher",
-    "inventor",
-    "student",
-    "astronomer",
-    "historian",
-    "academic",
-    "researcher",
-    "chemist",
-)
+    "scientist", "sociologist", "philosopher", "inventor", "student", "astronomer", "historian",
+    "academic", "researcher", "chemist",
+)  # fmt: skip
 SPORTS = (
-    "footballer",
-    "trainer",
-    "player",
-    "swimmer",
-    "cyclist",
-    "athlete",
-    "wrestler",
-    "golfer",
+    "footballer", "trainer", "player", "swimmer", "cyclist", "athlete", "wrestler", "golfer",
     "cricketer",
-)
+)  # fmt: skip
 
 science = words(SCIENCE, name="science")
 sports = words(SPORTS, name="sports")

@@ -15,8 +15,7 @@ from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature, WordGroup
 
-LIMIT = 5.0
-"""Most seconds of computing for one text: some patterns take longer than the universe."""
+LIMIT = 5.0  # most seconds of computing for one text: some patterns take longer than the universe
 NO_REPEAT = re.compile(r"(\\.)|\{(?!\d*,?\d*\})", re.DOTALL)
 """A brace that is no count, as in {2,3}: it stands for itself, but begins more in `regex`."""
 

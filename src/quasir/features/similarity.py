@@ -21,13 +21,11 @@ from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature
 
 Embed = Callable[[list[str]], Any]
-MODEL = "sentence-transformers/all-mpnet-base-v2"
-"""The paper's embedding model."""
+MODEL = "sentence-transformers/all-mpnet-base-v2"  # the paper's embedding model
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
 _LOADED: dict[str, Any] = {}
 """The models that are loaded, by name: features that compare with other texts share them."""
-MARK = "modules.json"
-"""The file that every folder of a sentence-transformers model has."""
+MARK = "modules.json"  # the file that every folder of a sentence-transformers model has
 
 
 def similarity(
@@ -127,8 +125,7 @@ class SentenceModel:
             if not (built_in / MARK).is_file():
                 raise InputError(
                     f"{short_repr(self.name)} is no sentence model that comes with the package: "
-                    "use "
-                    "quasir/sentences, a folder or a hub id."
+                    "use quasir/sentences, a folder or a hub id."
                 )
             return built_in
         path = Path(self.name)

@@ -12,8 +12,6 @@ from quasir.core.arguments import reals
 from quasir.core.types import Array
 from quasir.errors import InputError, QuasirWarning
 
-__all__ = ["autocorrelation_time", "ess"]
-
 
 def autocorrelation_time(chain: ArrayLike) -> float:
     r"""Return the integrated autocorrelation time, 1 + 2 (rho_1 + rho_2 + ...).

@@ -18,11 +18,8 @@ from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.metrics.moments import item_column
 
-__all__ = ["distinct", "self_bleu", "unique_share"]
-
 Unit = Literal["word", "character"]
-EPSILON = 0.1
-"""The numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1."""
+EPSILON = 0.1  # the numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1
 
 
 def self_bleu(texts: Items, n: int = 5, unit: Unit = "word") -> float:

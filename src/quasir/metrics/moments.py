@@ -20,8 +20,7 @@ from quasir.estimation.estimate import Z95, Estimate
 from quasir.estimation.intervals import wilson_interval
 from quasir.features import Feature
 from quasir.samplers.results import SampleSet
-
-__all__ = ["Runs", "moments", "over_runs"]
+from quasir.targets.feature import check_feature
 
 
 def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Estimate]:
@@ -56,10 +55,7 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
         raise InputError(f"features are {short_repr(features)}, but must be a Feature, or several.")
     asked = [features] if isinstance(features, Feature) else list(features)
     for feature in asked:
-        if not isinstance(feature, Feature):
-            raise InputError(
-                f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, function)."
-            )
+        check_feature(feature)
     names = [feature.name for feature in asked]
     if len(set(names)) < len(names):
         raise InputError(f"features need different names, but these are {names}.")

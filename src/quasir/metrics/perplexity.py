@@ -16,8 +16,6 @@ from quasir.core.types import Items
 from quasir.errors import InputError, QuasirWarning
 from quasir.metrics.moments import item_column
 
-__all__ = ["perplexity"]
-
 
 def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> float:
     """Return exp(-sum of log a(x) / number of tokens), both over all texts together.
@@ -75,8 +73,8 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
         warnings.warn(
             f"{len(impossible)} of {len(items)} texts have probability 0 under the base, the "
             f"first being {short_repr(items[int(impossible[0])])}, so their perplexity is "
-            "infinite: a "
-            "text may be longer than the base's max_tokens, or cut out by its top-k or top-p.",
+            "infinite: a text may be longer than the base's max_tokens, or cut out by its top-k "
+            "or top-p.",
             QuasirWarning,
             stacklevel=2,
         )

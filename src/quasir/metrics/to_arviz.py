@@ -16,8 +16,6 @@ from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.samplers.results import Samples
 
-__all__ = ["to_arviz", "to_groups"]
-
 Groups = dict[str, dict[str, NDArray[Any]]]
 SAMPLE_DIMS = ["chain", "draw"]
 

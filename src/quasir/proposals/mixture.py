@@ -24,10 +24,7 @@ from quasir.core.scores import (
 from quasir.core.types import Array, Batch, Items, Proposal, Request, optional_attribute
 from quasir.errors import InputError
 
-__all__ = ["Mixture"]
-
-LINE = 100
-"""Longest repr."""
+LINE = 100  # longest repr
 
 
 class Mixture:
@@ -53,8 +50,7 @@ class Mixture:
         if isinstance(components, (str, Mapping)) or not is_iterable(components):
             raise InputError(
                 "a mixture is made of several proposals, in a list, not of "
-                f"{short_repr(components)}: "
-                "Mixture([first, second])."
+                f"{short_repr(components)}: Mixture([first, second])."
             )
         self.components = list(components)
         if not self.components:
@@ -181,7 +177,6 @@ def _normalised(weights: Any, n: int) -> Array:
     if not (scaled > 0).all():
         raise InputError(
             f"weights are {short_repr(weights)}: the smallest is 0 beside the others, so its "
-            "component "
-            "would never be drawn. Leave it out, or give it a larger weight."
+            "component would never be drawn. Leave it out, or give it a larger weight."
         )
     return scaled

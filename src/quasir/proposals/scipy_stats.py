@@ -16,16 +16,11 @@ from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
 from quasir.proposals.table import InverseCdf
 
-__all__ = ["from_scipy"]
-
-TABLE = 1 << 16
-"""Largest number of integers whose log probability is looked up instead of computed."""
-FAR = 1e100
-"""Numbers beyond this have probability 0 where scipy cannot compute it."""
+TABLE = 1 << 16  # largest number of integers whose log probability is looked up instead of computed
+FAR = 1e100  # numbers beyond this have probability 0 where scipy cannot compute it
 NEGLIGIBLE = 1e-18
 """Largest mass to leave out at each end of the support: less than float64 rounding."""
-POINTS = 64
-"""Points that stand for a stretch of a support that is not listed."""
+POINTS = 64  # points that stand for a stretch of a support that is not listed
 
 
 def from_scipy(distribution: Any) -> ScipyDistribution:
@@ -219,6 +214,5 @@ def _check_parameters(distribution: Any) -> None:
         raise InputError(
             f"the parameters of {getattr(distribution.dist, 'name', 'the distribution')} are "
             f"{short_repr(distribution.args)} {short_repr(distribution.kwds)}, but must be single "
-            "numbers "
-            "that the distribution allows."
+            "numbers that the distribution allows."
         )

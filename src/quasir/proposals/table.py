@@ -11,19 +11,16 @@ from numpy.typing import NDArray
 
 from quasir.core.arguments import check_request, number
 from quasir.core.formatting import short_repr
-from quasir.core.items import Coded, as_items, check_items
+from quasir.core.items import Coded, as_items, check_items, take
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
-
-__all__ = ["Table"]
 
 SUM_LIMIT = 2.0**950
 """Largest sum of weights that is used as it is, in units of 2**64; floats end at 2**1024."""
 
 FEWEST, MOST = 2**12, 2**20
 """Buckets of the guide table: as many as there are places, within these limits."""
-CROWDED = 4.0
-"""Places in a bucket, on average, from which on a binary search is faster."""
+CROWDED = 4.0  # places in a bucket, on average, from which on a binary search is faster
 
 
 class Table:
@@ -59,8 +56,7 @@ class Table:
             if not 0 <= number(f"the weight of {short_repr(item)}", weight) < math.inf:
                 raise InputError(
                     f"the weight of {short_repr(item)} is {short_repr(weight)}; a weight is a "
-                    "finite number "
-                    ">= 0."
+                    "finite number >= 0."
                 )
         values = np.array([float(weight) for weight in weights.values()], dtype=np.float64)
         if not values.any():
@@ -86,12 +82,7 @@ class Table:
         """Draw n items, with one uniform each."""
         n = check_request(n, rng)
         codes = self._invert(rng.random(n))
-        items = (
-            self.support[codes]
-            if isinstance(self.support, np.ndarray)
-            else self.support.take(codes)
-        )
-        return Batch(items, self._log_weight[codes] - self._log_total)
+        return Batch(take(self.support, codes), self._log_weight[codes] - self._log_total)
 
     @property
     def log_z(self) -> float:

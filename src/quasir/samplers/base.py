@@ -23,10 +23,8 @@ from quasir.draws.support import refuse_cut_support
 from quasir.errors import BudgetExceeded, InputError, QuasirWarning
 from quasir.samplers.results import SampleSet
 
-MOST_BLOCKS = 64
-"""Blocks proposed at once, at most."""
-LINE = 100
-"""Longest description of a sampler."""
+MOST_BLOCKS = 64  # blocks proposed at once, at most
+LINE = 100  # longest description of a sampler
 
 Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
 
@@ -45,8 +43,7 @@ class Request:
 class Sampler(ABC, Generic[Result_co]):
     """P and q. A sampler says in `_sample` how it makes n samples."""
 
-    verb: ClassVar[str] = "found"
-    """What happens to a draw that becomes a sample."""
+    verb: ClassVar[str] = "found"  # what happens to a draw that becomes a sample
 
     def __init__(self, target: Target, proposal: Proposal) -> None:
         check_pair(target, proposal)

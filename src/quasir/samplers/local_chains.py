@@ -30,8 +30,7 @@ from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
 
-CHAINS_AT_ONCE = 256
-"""Chains stepped at once by default."""
+CHAINS_AT_ONCE = 256  # chains stepped at once by default
 STEPS_AT_ONCE = 64
 """Steps for which a chain draws its random numbers together; it does not change the chain."""
 
@@ -40,8 +39,7 @@ UNKNOWN = (
     "neither scored nor compared with p (appendix G). QRS estimates its distance."
 )
 
-States: TypeAlias = Any
-"""A list or array of states, one for each chain."""
+States: TypeAlias = Any  # a list or array of states, one for each chain
 Move: TypeAlias = tuple[States, NDArray[np.bool_], Array, Array]
 """New states, which of them differ, and the log probabilities of the moves and their reverses."""
 
@@ -67,8 +65,7 @@ class LocalSampler(Sampler[ChainSamples]):
     the result does not depend on how many chains run at once.
     """
 
-    uniforms: ClassVar[int]
-    """How many random numbers one step of one chain takes."""
+    uniforms: ClassVar[int]  # how many random numbers one step of one chain takes
 
     def __init__(
         self,

@@ -22,8 +22,7 @@ from quasir.samplers.results import Samples
 
 __all__ = ["QRS", "RS"]
 
-NORMALISER_BLOCKS = 16
-"""Blocks drawn to estimate Z_beta for `log_prob` if it is not known yet."""
+NORMALISER_BLOCKS = 16  # blocks drawn to estimate Z_beta for `log_prob` if it is not known yet
 
 
 class AtBeta(WithBeta, CollectingSampler[Result_co]):

@@ -27,8 +27,7 @@ from quasir.samplers.local_chains import LocalSampler, Move, States, choose_colu
 Tokens: TypeAlias = tuple[int, ...]
 Operation: TypeAlias = Literal["insert", "delete", "replace"]
 
-MASK = -1
-"""The token id of the masked position."""
+MASK = -1  # the token id of the masked position
 REVERSE: dict[Operation, Operation] = {
     "insert": "delete", "delete": "insert", "replace": "replace"
 }  # fmt: skip

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from quasir.core.arguments import MOST, check_count, check_optional_count
 from quasir.errors import InputError
 
-STUCK = 0.1
-"""A chain is warned if it stayed on one state for more than this share of its steps."""
-STAYED = 20
-"""A stay of at most this many steps raises no warning, however short the chain is."""
+STUCK = 0.1  # a chain is warned if it stayed on one state for more than this share of its steps
+STAYED = 20  # a stay of at most this many steps raises no warning, however short the chain is
 
 Indices = NDArray[np.intp]
 

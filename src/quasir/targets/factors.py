@@ -142,8 +142,7 @@ def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0)
     if not 0 < value < np.inf or 1.0 / value == np.inf:
         raise InputError(
             f"temperature is {short_repr(temperature)}, but must be above 0, finite, and not so "
-            "small "
-            "that 1/temperature is infinite."
+            "small that 1/temperature is infinite."
         )
     feature = function if isinstance(function, Feature) else Feature("reward", function)
     return Tilt(feature, 1.0 / value)

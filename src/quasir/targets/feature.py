@@ -109,10 +109,7 @@ class Feature:
             return column
         if self.batched:
             return self._checked(self._ask(items), items)
-        values = []
-        for item in items:
-            values.append(self._ask(item))
-        return self._checked(values, items)
+        return self._checked([self._ask(item) for item in items], items)
 
     def _ask(self, argument: Any) -> Any:
         try:
@@ -120,9 +117,7 @@ class Feature:
         except FeatureError:
             raise
         except Exception as error:
-            what = (
-                short_repr(argument[0]) if self.batched and len(argument) else short_repr(argument)
-            )
+            what = short_repr(argument[0] if self.batched and len(argument) else argument)
             where = f"a batch of {len(argument)} items beginning with" if self.batched else "item"
             raise FeatureError(
                 f"feature {self.name!r} failed with {type(error).__name__}: {error}, on {where} "
@@ -136,12 +131,8 @@ class Feature:
         if column.shape != (len(items),):
             raise FeatureError(
                 f"feature {self.name!r} gave shape {column.shape} for {len(items)} items; it must "
-                "give one value for each"
-                + (
-                    ", or be made without batched=True if it takes one item."
-                    if self.batched
-                    else "."
-                )
+                f"give one value for each"
+                f"{', or be made without batched=True if it takes one item' * self.batched}."
             )
         wrong = ~(np.abs(column) <= LARGEST) if column.dtype != bool else np.zeros(0, bool)
         if wrong.any():
@@ -171,7 +162,7 @@ class Feature:
 
     def __invert__(self) -> Feature:
         """Return the feature that fires where this one does not."""
-        return _opposite(self)
+        return _combined("not", self)
 
     def __and__(self, other: Any) -> Feature:
         """Return the feature that fires where both do."""
@@ -250,62 +241,44 @@ def _range(low: float, high: float) -> str:
     return f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
 
 
-def _opposite(feature: Feature) -> Feature:
-    name = f"not {_name(feature, 'not')}"
+def _combined(how: Literal["and", "or", "not"], *parts: Feature) -> Feature:
+    """Return the feature that fires where both parts do, where one does, or where none does."""
+    cheap_first = sorted(parts, key=lambda feature: feature.expensive)
+    rule, names = _Rule(how, cheap_first), [_name(part, how) for part in parts]
     made = Feature(
-        name, _Opposite(feature), batched=True, expensive=feature.expensive, boolean=True
-    )
-    made._made_of = ("not", feature)
-    return made
-
-
-def _combined(how: Literal["and", "or"], first: Feature, second: Feature) -> Feature:
-    """Return the feature that fires where both do, or where at least one does."""
-    cheap, dear = sorted((first, second), key=lambda feature: feature.expensive)
-    both = _Combined(how == "or", cheap, dear)
-    made = Feature(
-        f"{_name(first, how)} {how} {_name(second, how)}",
-        both,
+        f"not {names[0]}" if how == "not" else f" {how} ".join(names),
+        rule,
         batched=True,
-        expensive=dear.expensive,
-        spans=both.spans if first.spans or second.spans else None,
+        expensive=cheap_first[-1].expensive,
+        spans=rule.spans if how != "not" and any(part.spans for part in parts) else None,
         boolean=True,
     )
-    made._made_of = (how, first, second)
+    made._made_of = (how, *parts)
     return made
 
 
 @dataclass(frozen=True)
-class _Opposite:
-    """Whether a feature does not fire."""
+class _Rule:
+    """How features combine; the last of them, if it is expensive, is asked where it decides."""
 
-    feature: Feature
-
-    def __call__(self, items: Items) -> NDArray[np.bool_]:
-        return ~self.feature.as_boolean(self.feature(items))
-
-
-@dataclass(frozen=True)
-class _Combined:
-    """Whether both features fire, or at least one; the dear one is asked where it decides."""
-
-    decides: bool
-    cheap: Feature
-    dear: Feature
+    how: Literal["and", "or", "not"]
+    parts: list[Feature]
 
     def __call__(self, items: Items) -> NDArray[np.bool_]:
-        column = self.cheap.as_boolean(self.cheap(items)).copy()
-        if not self.dear.expensive:
-            other = self.dear.as_boolean(self.dear(items))
-            return column | other if self.decides else column & other
-        left = np.flatnonzero(column != self.decides)
-        if len(left):
-            column[left] = self.dear.as_boolean(self.dear(take(as_items(items), left)))
+        first, last = self.parts[0], self.parts[-1]
+        column = first.as_boolean(first(items)).copy()
+        if self.how == "not":
+            return ~column
+        undecided = column != (self.how == "or")
+        at = np.flatnonzero(undecided | (not last.expensive))
+        if len(at):
+            whole = len(at) == len(column)
+            asked = last.as_boolean(last(items if whole else take(as_items(items), at)))
+            column[at] = column[at] | asked if self.how == "or" else column[at] & asked
         return column
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        parts = (self.cheap, self.dear)
-        places = [place for f in parts if f.spans for place in f.spans(text)]
+        places = [place for part in self.parts if part.spans for place in part.spans(text)]
         return _merged(sorted(set(places)))
 
 
@@ -324,3 +297,11 @@ def _merged(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((start, end))
     return joined
+
+
+def check_feature(feature: Any) -> None:
+    """Refuse what is no feature."""
+    if not isinstance(feature, Feature):
+        raise InputError(
+            f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, function)."
+        )

@@ -20,12 +20,9 @@ from quasir.errors import InputError
 
 __all__ = ["RBM", "Ising", "Potts", "UniformStates", "grid"]
 
-MOST_SITES = 10_000
-"""Most sites of a grid: its matrix then takes 800 MB."""
-MOST_UNIFORM = 1 << 20
-"""Most sites of a uniform state, and most values of a site."""
-LISTED = 1 << 16
-"""Largest number of states to list as a support."""
+MOST_SITES = 10_000  # most sites of a grid: its matrix then takes 800 MB
+MOST_UNIFORM = 1 << 20  # most sites of a uniform state, and most values of a site
+LISTED = 1 << 16  # largest number of states to list as a support
 
 
 def grid(rows: int, columns: int, strength: float = 1.0) -> Array:

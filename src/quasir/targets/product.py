@@ -21,10 +21,9 @@ from quasir.core.scores import log_prob_of
 from quasir.core.types import Array, Items, optional_attribute
 from quasir.errors import InputError
 from quasir.targets.factors import Factor, Pointwise
-from quasir.targets.feature import Feature
+from quasir.targets.feature import Feature, check_feature
 
-LINE = 100
-"""Longest repr."""
+LINE = 100  # longest repr
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,7 @@ class Product:
                 )
         by_name: dict[str, Feature] = {}
         for feature in (*(factor.feature for factor in self.factors), *self.watched):
-            if not isinstance(feature, Feature):
-                raise InputError(
-                    f"{short_repr(feature)} is not a feature: make one with qr.Feature(name, "
-                    "function)."
-                )
+            check_feature(feature)
             if not by_name.setdefault(feature.name, feature).same_as(feature):
                 raise InputError(f"two different features are called {feature.name!r}: rename one.")
         # Expensive features come last, when most items may already be impossible.
@@ -152,15 +147,13 @@ class Product:
         if callable(log_base):
             log_base = log_base(left)
         if log_base is not None:
-            return Scores(
-                np.where(log_b > -np.inf, log_base + log_b, -np.inf), log_base, columns, n
-            )
+            log_p = np.where(log_b > -np.inf, log_base + log_b, -np.inf)
+            return Scores(log_p, log_base, columns, n)
         scored = np.full(n, np.nan)
         step = max(int(batch_size or len(left)), 1)
         for start in range(0, len(left), step):
             at = left[start : start + step]
-            part = take(items, at)
-            scored[at] = log_prob_of(self.base, part, "log a")
+            scored[at] = log_prob_of(self.base, take(items, at), "log a")
         log_p = np.full(n, -np.inf)
         log_p[left] = scored[left] + log_b[left]
         return Scores(log_p, scored, columns, n - len(left))
