@@ -132,7 +132,7 @@ class Feature:
             raise FeatureError(
                 f"feature {self.name!r} gave shape {column.shape} for {len(items)} items; it must "
                 f"give one value for each"
-                f"{', or be made without batched=True if it takes one item' * self.batched}."
+                f"{', or be made without batched=True if it takes one item' if self.batched else ''}."
             )
         wrong = ~(np.abs(column) <= LARGEST) if column.dtype != bool else np.zeros(0, bool)
         if wrong.any():
