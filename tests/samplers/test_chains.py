@@ -10,22 +10,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quasir as qr
-from quasir.samplers import (
-    IMH,
-    SIR,
-    EmpiricalSupremum,
-    RejectionChain,
-    RejectionControl,
-)
-from quasir.samplers.imh import chain_states
+from quasir.samplers import IMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
+from quasir.samplers.imh import IndependentChain, chain_states
 from quasir.samplers.results import count_distinct
-from quasir.samplers.schedule import Schedule
+from quasir.samplers.schedule import Schedule, stuck
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
 HALF = qr.Table({"a": 3.0, "b": 1.0, "d": 0.2})
 WIDE = qr.Table({"a": 0.2, "b": 0.2, "c": 0.5, "d": 0.1})
-RARE = qr.Table({"a": 1e-7, "b": 1 - 1e-7})
 
 
 def algorithm_3(draws, starts, log_beta=None):
@@ -167,22 +160,6 @@ def test_pieces_cut_anywhere_give_the_same_chains(data):
     assert done == whole[2]
 
 
-@pytest.mark.parametrize("scale", [-800.0, 800.0])
-def test_scaling_by_e_to_the_800_changes_no_sample(scale):
-    def scaled(items):
-        return TARGET.log_score(items) + scale
-
-    for make, n in [
-        (lambda t, s: IMH(t, PROPOSAL, thin=2), 300),
-        (lambda t, s: RejectionChain(t, PROPOSAL, log_beta=s), 300),
-        (lambda t, s: SIR(t, PROPOSAL, pool=500), 300),
-        (lambda t, s: EmpiricalSupremum(t, PROPOSAL), 300),
-        (lambda t, s: RejectionControl(t, PROPOSAL, log_beta=s), 300),
-    ]:
-        plain, far = make(TARGET, 0.0).sample(n, seed=2), make(scaled, scale).sample(n, seed=2)
-        np.testing.assert_array_equal(plain.items, far.items)
-
-
 def test_a_chain_says_that_its_distance_is_unknown():
     for samples in (
         IMH(TARGET, PROPOSAL).sample(10, seed=0),
@@ -221,37 +198,6 @@ def test_a_stuck_chain_is_warned():
     assert chain.distinct < 5000
 
 
-def test_a_budget_keeps_what_was_found():
-    sampler = IMH(TARGET, PROPOSAL, burn_in=100, thin=10)
-    with pytest.raises(
-        qr.errors.BudgetExceeded, match="5,000 proposals gave 489 of 1,000"
-    ) as error:
-        sampler.sample(1000, seed=0, max_proposals=5000)
-    np.testing.assert_array_equal(
-        error.value.samples.items, sampler.sample(489, seed=0, max_proposals=5000).items
-    )
-    draws = qr.draw(TARGET, PROPOSAL, 5000, seed=0)
-    with pytest.raises(qr.errors.BudgetExceeded, match="5,000 draws gave 489 of 1,000"):
-        sampler.replay(draws, 1000)
-    assert len(sampler.replay(draws)) == 489
-    with pytest.raises(qr.errors.BudgetExceeded, match="Nothing was found"):
-        IMH(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
-    with pytest.raises(qr.errors.BudgetExceeded):
-        EmpiricalSupremum(qr.Table({"a": 1.0}), RARE).sample(1, seed=0, max_proposals=10)
-    with pytest.raises(qr.errors.BudgetExceeded, match="none of them with"):
-        SIR(qr.Table({"a": 1.0}), RARE, pool=100).sample(1, seed=0)
-    with pytest.raises(qr.errors.BudgetExceeded):
-        RejectionControl(TARGET, PROPOSAL, beta=2).replay(draws, 4000)
-
-
-def test_a_chain_that_cannot_start_is_told_of():
-    with (
-        pytest.warns(qr.errors.QuasirWarning, match="no end in sight"),
-        pytest.raises(qr.errors.BudgetExceeded),
-    ):
-        IMH(qr.Table({"a": 1.0}), RARE).sample(10, seed=0, max_proposals=200_000)
-
-
 def test_replay_without_items_gives_places():
     draws = qr.draw(TARGET, PROPOSAL, 3000, seed=5)
     bare = qr.Draws(log_p=draws.log_p, log_q=draws.log_q, log_u=draws.log_u)
@@ -269,19 +215,6 @@ def test_replay_without_items_gives_places():
     )
 
 
-def test_features_come_with_the_samples():
-    even = qr.Feature("even", lambda x: x % 2 == 0)
-    target = PROPOSAL * qr.tilt(even, 1.0)
-    for sampler in (
-        IMH(target, PROPOSAL, thin=2),
-        SIR(target, PROPOSAL, 500),
-        EmpiricalSupremum(target, PROPOSAL),
-        RejectionControl(target, PROPOSAL, 1),
-    ):
-        samples = sampler.sample(200, seed=0)
-        np.testing.assert_array_equal(samples.features["even"], np.asarray(samples.items) % 2 == 0)
-
-
 def test_the_supremum_climbs_and_each_sample_knows_its_beta():
     draws = qr.draw(TARGET, PROPOSAL, 4000, seed=0)
     samples = EmpiricalSupremum(TARGET, PROPOSAL).replay(draws)
@@ -297,25 +230,6 @@ def test_the_supremum_climbs_and_each_sample_knows_its_beta():
     live = EmpiricalSupremum(TARGET, PROPOSAL).sample(len(kept), seed=0)
     np.testing.assert_array_equal(live.items, samples.items)
     assert live.proposals == kept[-1] + 1
-
-
-def test_sir_warnings_a_pool_that_is_too_small():
-    samples = SIR(TARGET, PROPOSAL, pool=100).sample(1000, seed=0)
-    assert "fewer than the 1,000 samples" in samples.warnings[0]
-    assert SIR(TARGET, PROPOSAL, pool=4000).sample(100, seed=0).warnings == ()
-    with pytest.raises(qr.errors.InputError, match="the pool is 100"):
-        SIR(TARGET, PROPOSAL, pool=100).sample(10, max_proposals=50)
-
-
-def test_qrs_replays_stored_draws():
-    draws = qr.draw(TARGET, PROPOSAL, 5000, seed=4)
-    sampler = qr.QRS(TARGET, PROPOSAL, beta=2)
-    np.testing.assert_array_equal(sampler.replay(draws).items, draws.items[draws.accepted(2)])
-    a, b = sampler.replay(draws, 300), sampler.sample(300, seed=4)
-    np.testing.assert_array_equal(a.items, b.items)
-    assert a.proposals == b.proposals
-    with pytest.raises(qr.errors.RatioExceededError):
-        qr.RS(TARGET, PROPOSAL, beta=2).replay(draws)
 
 
 def test_weights_of_rejection_control():
@@ -351,3 +265,83 @@ def test_distinct_items_are_counted():
     assert count_distinct(qr.core.items.Strings.of(["a", "b", "a"])) == 2
     assert count_distinct(qr.core.items.Coded(("a", "b"), np.array([0, 0]))) == 1
     assert count_distinct(qr.core.items.as_items([(1, 2), (1,), (1, 2)])) == 2
+
+
+def test_a_budget_counts_draws_where_they_are_stored():
+    sampler, draws = IMH(TARGET, PROPOSAL, burn_in=100, thin=10), qr.draw(TARGET, PROPOSAL, 5000, 0)
+    with pytest.raises(qr.errors.BudgetExceeded, match="5,000 proposals gave 489 of 1,000"):
+        sampler.sample(1000, seed=0, max_proposals=5000)
+    with pytest.raises(qr.errors.BudgetExceeded, match="5,000 draws gave 489 of 1,000"):
+        sampler.replay(draws, 1000)
+    assert len(sampler.replay(draws)) == 489
+    with pytest.raises(qr.errors.BudgetExceeded):
+        RejectionControl(TARGET, PROPOSAL, beta=2).replay(draws, 4000)
+    with pytest.raises(qr.errors.BudgetExceeded, match="none of them with"):
+        SIR(qr.Table({"a": 1.0}), qr.Table({"a": 1e-7, "b": 1}), pool=100).sample(1, seed=0)
+    with pytest.raises(qr.errors.InputError, match="the pool is 100"):
+        SIR(TARGET, PROPOSAL, pool=100).sample(10, max_proposals=50)
+
+
+@pytest.mark.parametrize(
+    ("longest", "steps", "warned"),
+    [(20, 20, False), (21, 21, True), (20, 10, False), (100, 1000, False), (101, 1000, True)],
+)
+def test_a_stay_of_more_than_a_tenth_is_warned(longest, steps, warned):
+    assert bool(stuck(longest, steps)) == warned
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first", "states"),
+    [
+        (Schedule(), 2, 6),
+        (Schedule(burn_in=10), 12, 16),
+        (Schedule(burn_in=10, thin=3), 14, 26),
+        (Schedule(reset=4), 4, 20),
+    ],
+)
+def test_states_up_to_the_first_sample_and_up_to_the_fifth(schedule, first, states):
+    assert schedule.first == first
+    assert schedule.states_for(5) == states
+    starts, samples, done = schedule.cut(np.ones(states, dtype=bool), 0)
+    assert len(samples) == 5
+    assert samples[0] == first - 1
+    assert samples[-1] == states - 1
+    assert starts[0] == 0
+    assert done == (states if schedule.reset is None else 0)
+
+
+def chain_over(draws, edges, schedule, log_beta):
+    """Run a chain over pieces of draws; return what it found and counted."""
+    chain = IndependentChain(schedule, None, log_beta)
+    for first, last in pairwise(edges):
+        chain.add(draws.take(np.arange(first, last)))
+    counts = chain.proposals, chain.seen, chain.steps, chain.moves, chain.longest_stay
+    return chain.kept.items.tolist(), counts
+
+
+@pytest.mark.parametrize("heavy", [0, 1, 4, 5, 6, 11])
+@pytest.mark.parametrize("log_beta", [None, 0.5])
+@pytest.mark.parametrize("schedule", [Schedule(), Schedule(burn_in=2, thin=3), Schedule(reset=5)])
+def test_a_chain_is_the_same_wherever_its_draws_are_cut(heavy, log_beta, schedule):
+    """A draw of great weight holds the chain to the end of its piece, and over whole pieces."""
+    rng = np.random.default_rng(heavy)
+    log_w = rng.normal(size=12)
+    log_w[heavy] = 30.0
+    log_w[2] = -np.inf
+    draws = qr.Draws.from_arrays(log_w, np.zeros(12), items=np.arange(12), seed=heavy)
+    whole = chain_over(draws, [0, 12], schedule, log_beta)
+    for cut in range(1, 12):
+        assert chain_over(draws, [0, cut, 12], schedule, log_beta) == whole
+        for other in range(cut + 1, 12):
+            assert chain_over(draws, [0, cut, other, 12], schedule, log_beta) == whole
+
+
+@pytest.mark.parametrize("heavy", [0, 5])
+def test_steps_moves_and_stays_of_a_chain_that_is_known(heavy):
+    """All weights are equal, so that each candidate is moved to; but one holds for ever."""
+    log_w = np.zeros(12)
+    log_w[heavy] = 1000.0
+    draws = qr.Draws.from_arrays(log_w, np.zeros(12), items=np.arange(12), seed=0)
+    found, counts = chain_over(draws, [0, 12], Schedule(), None)
+    assert found == [min(i, heavy) for i in range(1, 12)]
+    assert counts == (12, 12, 11, heavy, 11 - heavy)

@@ -10,19 +10,9 @@ from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 TARGET = Ising(grid(3, 3, 0.4), 0.1)
 
 
-@pytest.mark.parametrize("site_first", [False, True])
-@pytest.mark.parametrize("schedule", [{"chains": 7, "burn_in": 5, "thin": 3}, {"reset": 20}])
-def test_how_many_run_at_once_changes_nothing(schedule, site_first):
-    sampler = GibbsWithGradients(TARGET, site_first=site_first, **schedule)
-    one, many = (sampler.sample(30, seed=3, batch_size=size) for size in (1, None))
-    np.testing.assert_array_equal(one.items, many.items)
-    np.testing.assert_allclose(many.log_p, TARGET.log_score(many.items), rtol=1e-12)
-    assert many.items.shape == (30, 9)
-    assert (one.steps, one.moves, one.proposals) == (many.steps, many.moves, many.proposals)
-
-
 def test_a_step_changes_one_site_at_most():
     chain = GibbsWithGradients(Potts(grid(2, 3, 0.5), 4)).sample(300, seed=0)
+    assert chain.items.shape == (300, 6)
     changes = (chain.items[1:] != chain.items[:-1]).sum(axis=1)
     assert set(changes.tolist()) == {0, 1}
     assert chain.distance.startswith("unknown: ")

@@ -28,31 +28,15 @@ def walk(**settings):
 
 @dataclass(frozen=True)
 class Case:
-    """A sampler, and where the demands need to know more of it.
-
-    Attributes
-    ----------
-    features : tuple of str
-        Those of its target.
-    pool : int
-        Draws that `replay` is given; 0 where the sampler has none.
-    keeps_first : bool
-        Whether a budget that runs out leaves the first of the samples, and not others.
-    short : callable, optional
-        Makes the sampler whose budget runs out, where that is another.
-    budget : int
-        Proposals that are too few for `N` samples.
-    told : int, optional
-        What the progress counts up to; by default the samples.
-    """
+    """A sampler, and where the demands need to know more of it."""
 
     make: Callable[[], Any]
-    features: tuple[str, ...] = ("early",)
-    pool: int = 5000
-    keeps_first: bool = True
-    short: Callable[[], Any] | None = None
-    budget: int = 150
-    told: int | None = None
+    features: tuple[str, ...] = ("early",)  # those of its target
+    pool: int = 5000  # draws that `replay` is given; 0 where the sampler has none
+    keeps_first: bool = True  # whether a budget that runs out leaves the first of the samples
+    short: Callable[[], Any] | None = None  # the sampler whose budget runs out, if another
+    budget: int = 150  # proposals that are too few for `N` samples
+    told: int | None = None  # what the progress counts up to; by default the samples
 
 
 N = 200
@@ -75,8 +59,15 @@ SAMPLERS = {
     ),
     "EmpiricalSupremum": Case(lambda: qr.EmpiricalSupremum(TARGET, PROPOSAL)),
     "RWMH": Case(lambda: walk(chains=5, thin=4), features=("twos",), pool=0),
+    # All of its chains run side by side, so that a short budget gives none of their last states.
+    "RWMH with reset": Case(
+        lambda: walk(reset=9), features=("twos",), pool=0, short=lambda: walk(reset=9)
+    ),
     "GibbsWithGradients": Case(
         lambda: qr.GibbsWithGradients(SPINS, chains=5, thin=2), features=(), pool=0
+    ),
+    "GibbsWithGradients, the site first": Case(
+        lambda: qr.GibbsWithGradients(SPINS, site_first=True, burn_in=3), features=(), pool=0
     ),
 }
 
@@ -107,7 +98,8 @@ def does_not_depend_on_the_batch_size(case):
         part = case.make().sample(N, seed=1, batch_size=size)
         assert rows(part) == rows(whole)
         np.testing.assert_array_equal(part.log_p, whole.log_p)
-        assert part.proposals == whole.proposals
+        for count in ("proposals", "steps", "moves"):
+            assert getattr(part, count, None) == getattr(whole, count, None)
 
 
 def refuses_a_wrong_n(case):
@@ -142,6 +134,8 @@ def gives_what_is_possible(case):
     samples = sampler.sample(N, seed=1)
     assert (samples.log_p > -np.inf).all()
     np.testing.assert_allclose(samples.log_p, sampler.target.log_score(samples.items), rtol=1e-12)
+    for feature in getattr(sampler.target, "features", ()):
+        np.testing.assert_array_equal(samples.features[feature.name], feature(samples.items))
 
 
 def tells_what_is_documented(case):

@@ -20,22 +20,6 @@ def sampler(target=TARGET, proposal=PROPOSAL, **settings):
     return RWMH(target, proposal, TableEditor(), max_tokens=3, **settings)
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [{"chains": 7, "burn_in": 5, "thin": 3}, {"reset": 30}, {"chains": 100}, {"thin": 9}],
-    ids=str,
-)
-def test_how_many_run_at_once_changes_nothing(schedule):
-    one, some, all_ = (
-        sampler(**schedule).sample(40, seed=3, batch_size=size) for size in (1, 3, None)
-    )
-    for other in (some, all_):
-        assert list(one.items) == list(other.items)
-        np.testing.assert_array_equal(one.log_p, other.log_p)
-        assert (one.steps, one.moves) == (other.steps, other.moves)
-        assert one.proposals == other.proposals
-
-
 def test_a_chain_does_not_depend_on_how_many_there_are():
     few = sampler(chains=4, thin=2).sample(20, seed=1)
     many = sampler(chains=10, thin=2).sample(50, seed=1)
@@ -56,22 +40,6 @@ def test_chains_start_at_the_first_possible_draws():
         np.testing.assert_array_equal(samples.log_p, draws.log_p[possible[:n]])
 
 
-def test_starts_that_are_too_long_are_passed_over():
-    long = qr.Table({(0, 1, 2, 0): 0.5, (1, 2): 0.5})
-    samples = RWMH(lambda items: np.zeros(len(items)), long, TableEditor(), max_tokens=3, reset=1)
-    assert set(samples.sample(30, seed=0).items) == {(1, 2)}
-
-
-def test_impossible_states_are_never_entered():
-    chain = sampler(chains=20).sample(2000, seed=0)
-    assert (chain.log_p > -np.inf).all()
-    np.testing.assert_array_equal(chain.log_p, TARGET.log_score(chain.items))
-    assert 0 < chain.move_rate < 1
-    assert chain.distance.startswith("unknown: ")
-    assert chain.log_q is None
-    assert max(map(len, chain.items)) <= 3
-
-
 def test_moves_are_counted():
     chain = sampler().sample(500, seed=4)
     start = sampler(reset=1).sample(1, seed=4).items[0]
@@ -79,6 +47,8 @@ def test_moves_are_counted():
     assert chain.steps == 500
     changes = sum(a != b for a, b in pairwise(states))
     assert chain.moves == changes
+    assert chain.distance.startswith("unknown: ")
+    assert max(map(len, chain.items)) == 3
 
 
 def test_a_boost_proposes_its_word_more_often():
@@ -86,28 +56,6 @@ def test_a_boost_proposes_its_word_more_often():
     masked, at = [(0, -1)], np.array([1])
     before, after = plain.token_probs(masked, at)[0], more.token_probs(masked, at)[0]
     np.testing.assert_allclose(after, 0.5 * before + [0, 0, 0.5])
-
-
-def test_features_come_with_the_samples():
-    twos = qr.Feature("twos", lambda x: x.count(2))
-    samples = sampler(qr.Product(PROPOSAL, (), (twos,))).sample(30, seed=0)
-    assert samples.features["twos"].tolist() == [x.count(2) for x in samples.items]
-
-
-def test_a_budget_keeps_what_was_found():
-    walk = sampler(chains=5, thin=4)
-    with pytest.raises(qr.errors.BudgetExceeded, match="of 100 samples") as error:
-        walk.sample(100, seed=0, max_proposals=200)
-    found = error.value.samples
-    assert 0 < len(found) < 100
-    assert found.proposals <= 200
-    whole = list(walk.sample(100, seed=0).items)
-    assert list(found.items) == whole[: len(found)]
-    impossible = RWMH(
-        lambda items: np.full(len(items), -np.inf), PROPOSAL, TableEditor(), max_tokens=3
-    )
-    with pytest.raises(qr.errors.BudgetExceeded, match="Nothing was found"):
-        impossible.sample(1, seed=0, max_proposals=50)
 
 
 def test_a_stuck_chain_is_warned():
@@ -204,3 +152,51 @@ def test_too_few_stored_draws_to_start_at_are_refused():
     assert len(sampler(reset=2).sample_from(draws, possible, seed=2)) == possible
     with pytest.raises(qr.errors.InputError, match=f"stored draws hold {possible} "):
         sampler(reset=2).sample_from(draws, possible + 1, seed=2)
+
+
+def test_chains_that_cannot_start_are_warned_of():
+    """No draw of the proposal is possible; a chain that has started warns of nothing."""
+    nothing = PROPOSAL * qr.Feature("never", lambda x: False)
+    walk = sampler(nothing, chains=2)
+    with (
+        pytest.warns(qr.errors.QuasirWarning, match="no end in sight"),
+        pytest.raises(qr.errors.BudgetExceeded) as error,
+    ):
+        walk.sample(4, seed=0, max_proposals=110_000)
+    assert len(error.value.samples) == 0
+    assert error.value.samples.proposals == 110_000
+
+
+@pytest.mark.parametrize("chains", [1, 3, 20])
+def test_the_starts_and_the_steps_are_what_was_proposed(chains):
+    """Every sequence is possible, so the first draws are the starts: one for each chain."""
+    walk = sampler(PROPOSAL, chains=chains, burn_in=5, thin=2)
+    samples = walk.sample(60, seed=1)
+    assert samples.proposals == chains + chains * 5 + 2 * 60
+    assert samples.steps == chains * 5 + 2 * 60
+    assert 0 < samples.moves <= samples.steps
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 30])
+def test_starts_that_are_too_long_cost_a_proposal_and_no_more(n):
+    """A chain of one state is its start; live and stored draws give the same, at the same cost."""
+    long = qr.Table({(0, 1, 2, 0): 0.5, (1, 2): 0.25, (2,): 0.25})
+    flat = qr.Table({(0, 1, 2, 0): 0.5, (1, 2): 0.25, (2,): 0.25})
+    draws = qr.draw(flat, long, 400, seed=3)
+    short = [i for i, item in enumerate(draws.items) if len(item) <= 3]
+    walk = sampler(flat, long, reset=1)
+    for samples in (walk.sample(n, seed=3), walk.sample_from(draws, n, seed=3)):
+        assert list(samples.items) == [draws.items[i] for i in short[:n]]
+        assert samples.proposals == short[n - 1] + 1
+
+
+@pytest.mark.parametrize(("chains", "n"), [(1, 30), (1, 90), (3, 120)])
+def test_a_chain_that_never_moves_stayed_for_all_its_steps(chains, n):
+    """Only one sequence is possible, so every move is refused."""
+    alone = qr.Table({(1, 2): 1.0})
+    walk = sampler(alone, alone, chains=chains)
+    samples = walk.sample(n, seed=0)
+    assert samples.moves == 0
+    assert samples.steps == n
+    (warning,) = samples.warnings
+    assert f"stayed on one state for {n // chains} of {n // chains} steps" in warning

@@ -129,10 +129,10 @@ class Feature:
         if len(items) == 0 and column.size == 0:
             return column.reshape(0)
         if column.shape != (len(items),):
+            other = ", or be made without batched=True if it takes one item" if self.batched else ""
             raise FeatureError(
                 f"feature {self.name!r} gave shape {column.shape} for {len(items)} items; it must "
-                f"give one value for each"
-                f"{', or be made without batched=True if it takes one item' if self.batched else ''}."
+                f"give one value for each{other}."
             )
         wrong = ~(np.abs(column) <= LARGEST) if column.dtype != bool else np.zeros(0, bool)
         if wrong.any():
