@@ -111,21 +111,6 @@ def test_certificates_carry_the_base_and_the_features_unasked():
     assert cert.z.value == pytest.approx(0.6, abs=5 * cert.z.se)
 
 
-def test_samples_carry_the_features():
-    target = (BASE * HAS_A).watch(HAS_B)
-    for sampler in (qr.QRS(target, OTHER, beta=1.6), qr.IncrementalQRS(target, OTHER, 0.1)):
-        samples = sampler.sample(500, seed=0)
-        assert samples.features["A"].all()
-        assert samples.features["B"].tolist() == ["b" in item for item in samples.items]
-
-
-def test_law_5_holds_for_products():
-    target = BASE * qr.tilt(HAS_B, 1.0) * HAS_A
-    a, b = (qr.draw(target, OTHER, 2500, seed=3, batch_size=size) for size in (None, 7))
-    np.testing.assert_array_equal(a.log_p, b.log_p)
-    assert a.spared == b.spared
-
-
 def test_conditional_targets():
     target = qr.targets.Conditional(lambda letter: BASE * qr.features.contains(letter))
     certs = {}
