@@ -6,8 +6,12 @@ import torch
 
 import quasir as qr
 from quasir import recipes
-from quasir.recipes.building import build, resolve
+from quasir.recipes.building import build, own_files, resolve
+from quasir.recipes.describe import asked
+from tests.recipes.test_parsing import BOTH, TABLE
 from tests.text.tiny import gpt2, t5, tokenizer
+
+ITEMS = ["a", "ab", "c", "d"]
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +152,91 @@ lambda: {b: 1.5}
 def test_a_proposal_without_a_model(folder):
     with pytest.raises(qr.errors.RecipeError, match="names no model"):
         built("base: {poisson: 3}\nproposal: {prompt: x}\n", folder)
+
+
+def test_the_base_inside_a_mixture(tmp_path):
+    text = TABLE + "proposal: {mixture: [base, {table: {a: 1, b: 3}, weight: 3}]}\n"
+    built = build(recipes.parse(text, "x.yaml"), tmp_path)
+    assert built.proposal.components[0] is built.base
+    law = 0.25 * np.array([0.5, 0.5]) + 0.75 * np.array([0.25, 0.75])
+    np.testing.assert_allclose(np.exp(built.proposal.log_prob(["a", "b"])), law)
+
+
+def test_code_in_folders(tmp_path):
+    for name, body in (("one", "return x == 'a'"), ("two", "return x == 'b'")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(f"def f(x):\n    {body}\n")
+    text = TABLE + "features: {a: {python: one/mine.py:f}, b: {python: ./two/mine.py:f}}\n"
+    recipe = recipes.parse(text, "x.yaml")
+    built = build(recipe, tmp_path, allow_code=True)
+    assert built.features["a"](["a", "b"]).tolist() == [True, False]
+    assert built.features["b"](["a", "b"]).tolist() == [False, True]
+    assert list(own_files(recipe, tmp_path)) == ["one/mine.py", "two/mine.py"]
+
+
+def test_a_run_keeps_code_in_folders(tmp_path):
+    for name, body in (("one", "return x == 'a'"), ("two", "return x == 'b'")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(f"def f(x):\n    {body}\n")
+    text = TABLE + "features: {a: {python: one/mine.py:f}, b: {python: two/mine.py:f}}\n"
+    (tmp_path / "mine.yaml").write_text(text + "draws: 2000\nsamples: 10\n")
+    path, out = tmp_path / "mine.yaml", tmp_path / "run"
+    qr.run(path, out=out, allow_code=True, progress=False)
+    for name in ("one", "two"):
+        kept = (out / name / "mine.py").read_text()
+        assert kept == (tmp_path / name / "mine.py").read_text()
+    run = qr.run(out, allow_code=True, progress=False)  # from its own copy
+    assert {"a", "b"} <= set(qr.Draws.load(run.folder).features)
+
+
+def test_code_that_ends_the_program(tmp_path):
+    (tmp_path / "mine.py").write_text("raise SystemExit(3)\n")
+    recipe = recipes.parse(TABLE + "features: {a: {python: mine.py:f}}\n", "x.yaml")
+    with pytest.raises(qr.errors.RecipeError, match="SystemExit"):
+        build(recipe, tmp_path, allow_code=True)
+
+
+def test_the_revision_of_a_folder(tmp_path):
+    (tmp_path / "model").mkdir()
+    recipe = recipes.parse("base: {model: model, revision: main}\n", "x.yaml")
+    with pytest.raises(qr.errors.RecipeError, match="has no revisions"):
+        build(recipe, tmp_path)
+
+
+def moment(target, feature):
+    weight = np.exp(target.log_score(ITEMS))
+    return float(weight @ feature(ITEMS) / weight.sum())
+
+
+def test_a_constraint_is_met_together_with_a_tilt(tmp_path):
+    recipe = recipes.parse(BOTH, "x.yaml", fit=20_000)
+    assert recipe.unfitted == ["isa"]
+    built = build(recipe, tmp_path)
+    resolved, target = resolve(recipe, built)
+    # The standard error of the fit: of 20,000 draws of the base, tilted.
+    fit = qr.constrain(
+        qr.Product(built.base, [qr.targets.Tilt(built.features["long"], 3.0)]),
+        {built.features["isa"]: 0.5},
+        n=20_000,
+        seed=0,
+    )
+    assert abs(moment(target, built.features["isa"]) - 0.5) < 4 * fit.achieved["isa"].se
+    assert resolved.coefficients == {"long": 3.0}
+    assert list(resolved.fitted) == ["isa"]
+    assert resolved.unfitted == []
+    again, same = resolve(recipes.parse(recipes.dump(resolved), "y.yaml"), built)
+    assert again == resolved
+    np.testing.assert_array_equal(same.log_score(ITEMS), target.log_score(ITEMS))
+    said = " ".join(asked(resolved))
+    assert "isa should be 0.5, by a tilt with lambda" in said
+    assert "long is rewarded" in said
+    assert "Also measured: never." in said
+
+
+def test_without_the_tilt_in_the_fit_the_constraint_is_missed(tmp_path):
+    """The fit on the base alone, as it was, must fail the check above."""
+    recipe = recipes.parse(BOTH.replace("lambda: {long: 3}\n", ""), "x.yaml")
+    built = build(recipe, tmp_path)
+    fitted, _ = resolve(recipe, built)
+    _, target = resolve(fitted.model_copy(update={"coefficients": {"long": 3.0}}), built)
+    assert moment(target, built.features["isa"]) == pytest.approx(0.903, abs=0.01)

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 import quasir as qr
+from quasir.certificates.check import Check
 from quasir.report.page import About, page
 
 
@@ -102,6 +103,12 @@ def page_of(draws, features=FEATURES, about=None, checks=(), curve=None, wanted=
     curve = curve or qr.tradeoff(draws)
     certificate = curve.at(**(constraint or {"acceptance_rate": 0.1}))
     return page(about or About("scientists"), curve, certificate, draws, features, checks, wanted)
+
+
+def check(name, observed, predicted, z, se=0.01):
+    """Return a check of a sample's mean against what the certificate predicts."""
+    errors = {"observed_se": se, "predicted_se": 0.01}
+    return Check(name=name, observed=observed, predicted=predicted, z=z, **errors)
 
 
 def poisson_draws(n):

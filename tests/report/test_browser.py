@@ -1,6 +1,7 @@
 """The page in a real browser: what a reader sees, and does with the keyboard alone."""
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 import quasir as qr
-from quasir.certificates.check import Check
 from quasir.report.page import About
-from tests.report.reading import HOSTILE, biographies, page_of, poisson_draws
+from tests.report.reading import HOSTILE, biographies, check, page_of, poisson_draws
 
 DRAWS = biographies(4000, hostile=True)
 CURVE = qr.tradeoff(DRAWS)
@@ -94,8 +94,9 @@ def log_of(browser):
     return entries[: next(i for i, entry in enumerate(entries) if "so far" in entry["message"])]
 
 
-def scientists(**more):
-    return page_of(DRAWS, about=ABOUT, curve=CURVE, acceptance_rate=0.1, **more)
+@cache
+def scientists(*checks):
+    return page_of(DRAWS, about=ABOUT, checks=checks, curve=CURVE, acceptance_rate=0.1)
 
 
 def state(browser):
@@ -291,25 +292,8 @@ def widths(browser):
 
 
 def test_a_phone_needs_no_sideways_scrolling(look, tmp_path):
-    checks = [
-        Check(
-            name="female",
-            observed=0.5,
-            observed_se=0.01,
-            predicted=0.52,
-            predicted_se=0.012,
-            z=-1.3,
-        ),
-        Check(
-            name="science" * 9,
-            observed=0.5,
-            observed_se=0.01,
-            predicted=0.9,
-            predicted_se=0.01,
-            z=-28,
-        ),
-    ]
-    browser = look(scientists(checks=checks), width=375)
+    checks = [check("female", 0.5, 0.52, -1.3), check("science" * 9, 0.5, 0.9, -28)]
+    browser = look(scientists(*checks), width=375)
     browser.find_element(By.ID, "fallen").send_keys(Keys.SPACE)
     scroll, client = widths(browser)
     assert scroll == client == 375
@@ -382,15 +366,8 @@ def test_the_rest_of_a_long_text_is_a_click_away(look):
 
 
 def test_z_stays_in_one_line_on_a_phone(look):
-    check = Check(
-        name="a feature with a long name",
-        observed=0.51,
-        observed_se=0.01,
-        predicted=0.5,
-        predicted_se=0.01,
-        z=-3.4e-5,
-    )
-    browser = look(scientists(checks=[check]), width=380)
+    long = check("a feature with a long name", 0.51, 0.5, -3.4e-5)
+    browser = look(scientists(long), width=380)
     z = browser.find_element(By.CSS_SELECTOR, "#checks td:last-child")
     lines = browser.execute_script(
         "const range = document.createRange(); range.selectNodeContents(arguments[0]);"

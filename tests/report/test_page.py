@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.certificates.check import Check, WantedMoment, wanted_moments
+from quasir.certificates.check import WantedMoment, wanted_moments
 from quasir.estimation.estimate import Estimate
 from quasir.report.page import About, as_json
 from quasir.report.sentences import (
@@ -25,6 +25,7 @@ from tests.report.reading import (
     HOSTILE,
     Reader,
     biographies,
+    check,
     data_of,
     fired,
     page_of,
@@ -38,6 +39,8 @@ CURVE = qr.tradeoff(DRAWS)
 CHOSEN = CURVE.at(acceptance_rate=0.1)
 SHOWN = CURVE.including(CHOSEN.log_beta)
 """The curve of the page: the chosen beta is one of its levels."""
+HTML = page_of(DRAWS)
+DATA = data_of(HTML)
 
 
 def lines(data):
@@ -45,7 +48,7 @@ def lines(data):
 
 
 def test_the_shown_texts_are_the_first_accepted_at_every_beta():
-    data = data_of(page_of(DRAWS))
+    data = DATA
     assert data["log_beta"] == SHOWN.log_betas.tolist()
     assert set(CURVE.log_betas) < set(SHOWN.log_betas)
     before = set(range(len(DRAWS)))
@@ -70,7 +73,7 @@ def test_a_draw_whose_alpha_is_beta_has_fallen():
 
 
 def test_the_figures_are_those_of_the_curve():
-    data = data_of(page_of(DRAWS))
+    data = DATA
     for name, part in {
         "TVD": SHOWN.tvd,
         "upper bound": SHOWN.tvd_bound,
@@ -91,7 +94,7 @@ def test_the_figures_are_those_of_the_curve():
 
 
 def test_the_starting_points():
-    (points,) = [panel["points"] for panel in data_of(page_of(DRAWS))["panels"] if panel["points"]]
+    (points,) = [panel["points"] for panel in DATA["panels"] if panel["points"]]
     q, q_proj = points
     assert (q["name"], q["rate"]) == ("q", 1)
     assert q["value"] == pytest.approx(CURVE.proposal.tvd.value, rel=1e-4)
@@ -137,15 +140,7 @@ def test_hostile_texts_stay_texts():
     draws = biographies(400, hostile=True)
     hostile = qr.features.search("<script>", name="</script><b>&")
     about = About("<b>t</b></title>", ["<i>asked</i>"], {"<u>fact": "</dl><script>"})
-    check = Check(
-        name="<s>",
-        observed=0.1,
-        observed_se=0.1,
-        predicted=0.9,
-        predicted_se=0.1,
-        z=-9.0,
-    )
-    html = page_of(draws, [hostile, *FEATURES], about, [check])
+    html = page_of(draws, [hostile, *FEATURES], about, [check("<s>", 0.1, 0.9, -9.0)])
     reader = Reader(html)
     assert [attributes.get("id") for (tag, attributes), _ in reader.scripts if tag == "script"] == [
         "data",
@@ -192,7 +187,7 @@ def test_words_are_coloured_where_their_feature_fired():
 
 
 def test_a_feature_has_one_colour_in_the_texts_and_in_the_curves():
-    data = data_of(page_of(DRAWS, FEATURES))
+    data = DATA
     for feature in data["features"]:
         assert lines(data)[feature["name"]]["colour"] == feature["colour"] > 0
     many = {f"f{j}": np.arange(200) % (j + 2) == 0 for j in range(8)}
@@ -235,7 +230,7 @@ def test_first_accepted_is_the_union_over_the_betas(alphas, betas, shown):
 
 
 def test_beyond_the_largest_ratio_nothing_is_a_bare_0():
-    data = data_of(page_of(DRAWS))
+    data = DATA
     for name in ("TVD", "upper bound", "KL"):
         line = lines(data)[name]
         assert line["value"][-1] is None
@@ -324,7 +319,7 @@ def test_ratios_that_are_no_floats():
 
 
 def test_warnings_stand_at_the_top():
-    assert "warnings" not in Reader(page_of(DRAWS)).attribute("id")
+    assert "warnings" not in Reader(HTML).attribute("id")
     few = biographies(60)
     html = page_of(few)
     reader = Reader(html)
@@ -337,30 +332,8 @@ def test_warnings_stand_at_the_top():
 
 
 def test_checks():
-    good = Check(
-        name="female",
-        observed=0.51,
-        observed_se=0.01,
-        predicted=0.5,
-        predicted_se=0.01,
-        z=0.71,
-    )
-    wrong = Check(
-        name="science",
-        observed=0.9,
-        observed_se=0.01,
-        predicted=0.99,
-        predicted_se=0.01,
-        z=-6.4,
-    )
-    unknown = Check(
-        name="length",
-        observed=12.0,
-        observed_se=math.nan,
-        predicted=11.0,
-        predicted_se=0.5,
-        z=math.nan,
-    )
+    good, wrong = check("female", 0.51, 0.5, 0.71), check("science", 0.9, 0.99, -6.4)
+    unknown = check("length", 12.0, 11.0, math.nan, se=math.nan)
     reader = Reader(page_of(DRAWS, checks=[good, unknown]))
     assert "checks" in reader.attribute("id")
     assert "warnings" not in reader.attribute("id")
@@ -369,19 +342,18 @@ def test_checks():
     assert reader.attribute("class").count("suspicious") == 1
     assert "One warning about these figures" in reader.shown
     assert f"science was observed as 0.900, where 0.990 was predicted, {MINUS}6.4" in reader.shown
-    assert "checks" not in Reader(page_of(DRAWS)).attribute("id")
+    assert "checks" not in Reader(HTML).attribute("id")
 
 
 def test_the_file_stands_alone():
-    html = page_of(DRAWS)
-    reader = Reader(html)
+    reader = Reader(HTML)
     assert not reader.attribute("src")
     assert reader.attribute("href") == ["data:,"]
     style = next(text for (tag, _), text in reader.scripts if tag == "style")
     assert "url(" not in style
     assert "@import" not in style
     # The one address is the name of SVG, which is fetched by nobody.
-    assert set(re.findall(r"https?://[^\s\"']+", html)) == {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[^\s\"']+", HTML)) == {"http://www.w3.org/2000/svg"}
 
 
 def test_a_hundred_thousand_draws_stay_below_two_megabytes():
@@ -453,16 +425,14 @@ def test_json_refuses_what_is_not_finite():
 
 def test_each_constraint_says_what_was_wanted_and_what_there_is():
     wanted = wanted_moments(CURVE, CHOSEN, {"female": 0.7, "science": 1.0}, ["female", "science"])
-    observed = Check(
-        name="female", observed=0.654, observed_se=0.01, predicted=0.66, predicted_se=0.01, z=-0.5
-    )
-    shown = Reader(page_of(DRAWS, checks=[observed], wanted=wanted)).shown
+    observed = [check("female", 0.654, 0.66, -0.5)]
+    shown = Reader(page_of(DRAWS, checks=observed, wanted=wanted)).shown
     female = wanted[0]
     for number in (0.7, female.target.value, CHOSEN.tvd.value, female.at_beta.value, 0.654):
         assert number_text(float(number)) in shown
     assert shown.index("Wanted: a mean of 0.700") < shown.index("The target has")
     assert "by at most TVD" in shown
-    assert "constraints" not in Reader(page_of(DRAWS)).attribute("id")
+    assert "constraints" not in Reader(HTML).attribute("id")
 
 
 def test_a_constraint_for_a_number_has_no_limit_by_tvd():

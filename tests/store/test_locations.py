@@ -1,28 +1,21 @@
-"""Shards that lie elsewhere than the run."""
+"""Where shards lie, who holds a run, and how it is asked to stop."""
+
+import os
+import socket
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import quasir as qr
 from quasir.engines import Local
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
+from quasir.store.control import ask_to_stop, clear_stop, holder_ended, stop_asked
+from quasir.store.locations import location_of
+from tests.engines.test_local_engine import PROPOSAL, TARGET, N, hashes, whole
 from tests.store.test_store import same
 
-TARGET, PROPOSAL = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-N = 7000
-
-
-def hashes(store):
-    return {number: shard.sha256 for number, shard in Store.open(store.folder).shards.items()}
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    store = Store.create(tmp_path_factory.mktemp("whole") / "run", seed=4, blocks_a_shard=1)
-    draw_into(store, TARGET, PROPOSAL, N)
-    return store
+__all__ = ["whole"]
 
 
 def test_shards_at_an_address(whole, tmp_path):
@@ -51,3 +44,42 @@ def test_an_address_that_cannot_be_used(tmp_path):
     store = Store.create(tmp_path / "run", seed=4, shards_at="nosuch://bucket")
     with pytest.raises(qr.errors.InputError, match="nosuch://bucket"):
         draw_into(store, TARGET, PROPOSAL, 10)
+
+
+def test_a_location_makes_its_folders_and_tells_its_files_apart(tmp_path):
+    place = location_of(tmp_path / "a" / "b")
+    sha256 = place.write("x", lambda path: path.write_bytes(b"hello"))
+    assert place.content("x") == b"hello"
+    assert place.sha256("x") == sha256
+    assert place.identity("x")[0] == 5
+    (tmp_path / "a" / "b" / ".y.1.partial").write_bytes(b"left")
+    place.clean()
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == ["x"]
+
+
+def test_whether_the_holder_has_ended(tmp_path):
+    assert not holder_ended(tmp_path)  # nobody held it
+    lock, host = tmp_path / ".lock", socket.gethostname()
+    lock.write_text(f"{os.getpid()} on {host}")
+    assert not holder_ended(tmp_path)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    lock.write_text(f"{child} on {host}")
+    assert holder_ended(tmp_path)
+    lock.write_text(f"{child} on elsewhere")
+    assert not holder_ended(tmp_path)
+    lock.write_text(f"no number on {host}")
+    assert not holder_ended(tmp_path)
+
+
+def test_a_run_is_asked_to_stop(tmp_path):
+    assert stop_asked(tmp_path) is None
+    ask_to_stop(tmp_path, "enough")
+    assert stop_asked(tmp_path) == "enough"
+    (tmp_path / "stop").write_text("{")
+    assert stop_asked(tmp_path) is not None
+    clear_stop(tmp_path)
+    clear_stop(tmp_path)
+    assert stop_asked(tmp_path) is None

@@ -1,53 +1,23 @@
-"""What a store keeps comes back, and what it says of itself is true."""
+"""What a manifest says is true; what no manifest can say is refused in words."""
 
+import copy
 import json
-import os
-import socket
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import quasir as qr
-from quasir.core.items import Text
 from quasir.core.streams import BLOCK
-from quasir.store.control import ask_to_stop, clear_stop, holder_ended, stop_asked
-from quasir.store.locations import location_of
+from quasir.store import Store
 from quasir.store.manifest import seal_of
-from quasir.store.store import Rows, Store
+from quasir.store.store import Rows
 
 
 def rows_of(n, items=None, **columns):
     numbers = {"log_q": np.full(n, -1.0), "log_p": np.full(n, -2.0), "log_u": np.full(n, -0.5)}
     return Rows(numbers | columns, items)
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        ["a", "", "längs", "日本"],
-        [1, 2, 3, 2**40],
-        [[1, 2], {"a": None}, "x", 2.5],
-        [],
-    ],
-)
-def test_items_come_back(tmp_path, items):
-    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
-    store.add(0, rows_of(len(items), list(items)))
-    if items:
-        back = Store.open(tmp_path / "run").rows().items
-        assert [item.tolist() if hasattr(item, "tolist") else item for item in back] == items
-
-
-def test_texts_keep_their_tokens(tmp_path):
-    texts = [Text("one", (1,)), Text("", ()), Text("two words", (2, 3, 2))]
-    store = Store.create(tmp_path / "run", seed=1, blocks_a_shard=1)
-    store.add(0, rows_of(3, texts))
-    items = Store.open(tmp_path / "run").rows().items
-    assert [(str(item.text), tuple(item.token_ids)) for item in items] == [
-        (text.text, text.token_ids) for text in texts
-    ]
-    some = store.items_of(0, np.array([2, 0]))
-    assert [tuple(item.token_ids) for item in some] == [(2, 3, 2), (1,)]
 
 
 def test_draws_before_the_first_gap_are_counted(tmp_path):
@@ -91,45 +61,6 @@ def test_the_manifest_is_what_was_said(tmp_path):
     assert "known" not in written
 
 
-def test_a_location_makes_its_folders_and_tells_its_files_apart(tmp_path):
-    place = location_of(tmp_path / "a" / "b")
-    sha256 = place.write("x", lambda path: path.write_bytes(b"hello"))
-    assert place.content("x") == b"hello"
-    assert place.sha256("x") == sha256
-    assert place.identity("x")[0] == 5
-    (tmp_path / "a" / "b" / ".y.1.partial").write_bytes(b"left")
-    place.clean()
-    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == ["x"]
-
-
-def test_whether_the_holder_has_ended(tmp_path):
-    assert not holder_ended(tmp_path)  # nobody held it
-    lock, host = tmp_path / ".lock", socket.gethostname()
-    lock.write_text(f"{os.getpid()} on {host}")
-    assert not holder_ended(tmp_path)
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    lock.write_text(f"{child} on {host}")
-    assert holder_ended(tmp_path)
-    lock.write_text(f"{child} on elsewhere")
-    assert not holder_ended(tmp_path)
-    lock.write_text(f"no number on {host}")
-    assert not holder_ended(tmp_path)
-
-
-def test_a_run_is_asked_to_stop(tmp_path):
-    assert stop_asked(tmp_path) is None
-    ask_to_stop(tmp_path, "enough")
-    assert stop_asked(tmp_path) == "enough"
-    (tmp_path / "stop").write_text("{")
-    assert stop_asked(tmp_path) is not None
-    clear_stop(tmp_path)
-    clear_stop(tmp_path)
-    assert stop_asked(tmp_path) is None
-
-
 def edited(tmp_path, shard=None, **values):
     """Return the store after its manifest was edited, and its hash made anew."""
     if not (tmp_path / "run").exists():
@@ -149,7 +80,7 @@ def edited(tmp_path, shard=None, **values):
     [
         ("format", [2], [0, 1, 3, 99, "2", None]),
         ("seed", [0, 2**128 - 1], [-1, 2**128, True, 0.5, "1", None]),
-        ("block", [1024], [1023, 1025, 0, None]),
+        ("block", [1024], [512, 1025, 0, None]),
         ("blocks_a_shard", [1, 7], [0, -1, True, 1.0, "1", None]),
         ("quasir", ["0.1"], [1, None, []]),
         ("models", [[], [{}]], [{}, [1], "a", None]),
@@ -196,3 +127,122 @@ def test_a_shard_of_a_wrong_name_is_refused(tmp_path, wrong):
     assert list(edited(tmp_path, shards={"shard-100000.parquet": entry}).shards) == [100_000]
     with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         edited(tmp_path, shards={wrong: entry})
+
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**200),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=3),
+    st.just("x" * 5000),
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    flags = {"even": np.arange(3000) % 2 == 0}
+    qr.Draws.from_arrays(np.zeros(3000), np.full(3000, -1.0), features=flags).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def content(saved):
+    return json.loads((saved / "manifest.json").read_text())
+
+
+def places(value, path=()):
+    """Yield the path of every value inside a document."""
+    yield path
+    children = value.items() if isinstance(value, dict) else ()
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+def changed(content, path, how, odd):
+    """Return the document with one value replaced, removed or added beside."""
+    if not path:
+        return odd
+    made = copy.deepcopy(content)
+    parent = made
+    for key in path[:-1]:
+        parent = parent[key]
+    if how == "remove":
+        del parent[path[-1]]
+    elif how == "add":
+        parent[str(odd)[:20]] = odd
+    else:
+        parent[path[-1]] = odd
+    return made
+
+
+def look(folder):
+    """Do with a run what a user does."""
+    store = Store.open(folder)
+    qr.Draws.load(store)
+    qr.tradeoff(store, stream=True)
+
+
+def refusal(folder):
+    """Return why a run is refused, or None where it is not."""
+    try:
+        look(folder)
+    except qr.errors.QuasirError as error:
+        return str(error)
+    return None
+
+
+def check(saved, content, data, sealed):
+    path = data.draw(st.sampled_from(list(places(content))))
+    how = data.draw(st.sampled_from(["replace", "remove", "add"]))
+    made = changed(content, path, how, data.draw(ODD))
+    if sealed and isinstance(made, dict):
+        made.pop("sha256", None)
+        made["sha256"] = seal_of(made)
+    before = (saved / "manifest.json").read_text()
+    (saved / "manifest.json").write_text(json.dumps(made))
+    try:
+        message = refusal(saved)
+    finally:
+        (saved / "manifest.json").write_text(before)
+    assert message is None or 0 < len(message) < 5000
+
+
+QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+@settings(max_examples=100, **QUIET)
+@given(st.data())
+def test_an_edited_manifest(saved, content, data):
+    check(saved, content, data, sealed=False)
+
+
+@settings(max_examples=200, **QUIET)
+@given(st.data())
+def test_a_manifest_that_was_edited_and_sealed_again(saved, content, data):
+    check(saved, content, data, sealed=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, **QUIET)
+@given(st.data())
+def test_many_manifests(saved, content, data):
+    check(saved, content, data, sealed=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '"x"', "{}", "[" * 100_000, "\x00", '{"format": 1e999}']
+)
+def test_what_is_no_manifest(saved, tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
+        Store.open(tmp_path)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
+        Store.open(tmp_path)
