@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM
 
 import quasir as qr
 from benchmarks.text import BUILT_IN, NEW, generated, in_turn
-from quasir.tuning.loop import Loop
+from quasir.tuning.dpg import Loop
 
 DRAWS = 2048
 BATCHES = (128, 512)
@@ -27,7 +27,7 @@ def rows(n=DRAWS, batches=BATCHES):
     rounds.draw_first(n)
     # The policy still equals the base, but the run treats it as another proposal.
     rounds.adapt(loop.policy.weights)
-    proposal = rounds._proposal(rounds.current)
+    proposal = rounds.proposal(rounds.current)
 
     def ours(batch):
         proposal._rows = base._rows = batch

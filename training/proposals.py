@@ -139,7 +139,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--fresh", type=int, default=50_000, help="draws to evaluate the tuned model"
     )
-    parser.add_argument("--loss", default="kl", choices=list(qr.tuning.LOSSES))
     parser.add_argument(
         "--lora", type=int, default=8, help="rank of the adapter; 0 tunes all weights"
     )
@@ -209,7 +208,6 @@ def tune(
     tuned = qr.tuning.DPG(
         target_of(base, constraint, first),
         base,
-        loss=arguments.loss,
         steps=arguments.steps,
         batch=arguments.batch,
         lora=arguments.lora or None,

@@ -24,7 +24,7 @@ VALID = {
     "tradeoff": ["RUN", "--stream", "--json", "--seed", "0"],
     "sample": ["RUN", "-n", "20", "--beta", "1", "--max-draws", "3000", "--json"],
     "report": ["RUN", "--json", "--seed", "0"],
-    "tune": ["RECIPE", "--out", "NEW", "--steps", "1", "--minutes", "0", "--loss", "kl"],
+    "tune": ["RECIPE", "--out", "NEW", "--steps", "1", "--minutes", "0"],
     "compare": ["RUN", "--rates", "0.5,0.1", "-n", "20", "--runs", "2", "--samplers", "qrs,imh"],
     "recipes": ["show", "poissons", "--json", "--seed", "1"],
     "doctor": ["--json", "--seed", "1"],
@@ -44,7 +44,7 @@ OPTIONS = [
     *("--acceptance-rate", "--max-draws", "--stream", "--allow-code", "--repair", "--workers"),
     *("--gpus-per-worker", "--shards-at", "--until", "--every", "--once", "--se", "--of"),
     *("--machines", "--hours", "--samplers", "--rates", "--runs", "--burn-in", "--walk-steps"),
-    *("--lora", "--warm-start", "--minutes", "--steps", "--loss", "--json", "--help", "--version"),
+    *("--lora", "--warm-start", "--minutes", "--steps", "--json", "--help", "--version"),
     *("--engine", "--editor"),
 ]
 

@@ -1,12 +1,11 @@
-"""Targets on models whose every text can be listed: exact laws, divergences and gradients."""
+"""Targets on models whose every text can be listed: exact distributions and gradients."""
 
 import numpy as np
 import torch
 
 import quasir as qr
-from quasir.tuning.policy import Policy
 from quasir.tuning.rounds import Pool
-from tests.text.tiny import every_text, gpt2, tokenizer
+from tests.text.tiny import gpt2, tokenizer
 
 QUIET = {"progress": False}
 
@@ -46,24 +45,10 @@ def exact_kl(p, lm, texts):
     return float(p[inside] @ (np.log(p[inside]) - lm.log_prob(texts)[inside]))
 
 
-def log_unnormalised(policy, texts):
-    """Return log pi of every text, as a tensor with a gradient."""
-    return policy.log_probs(texts)
-
-
-def divergence(name, p, log_pi):
-    """Return D(p, pi) or D(pi, p), summed over all texts, from the definitions alone."""
-    pi = log_pi.exp()
+def kl_tensor(p, log_pi):
+    """Return KL(p, pi), all texts summed, as a tensor with a gradient."""
     inside = p > 0
-    if name == "kl":
-        return (p[inside] * (p[inside].log() - log_pi[inside])).sum()
-    if name == "reverse_kl":
-        return (pi * (log_pi - p.log())).sum()
-    if name == "tv":
-        return (p - pi).abs().sum() / 2
-    middle = (p + pi) / 2
-    first = (p[inside] * (p[inside] / middle[inside]).log()).sum() / 2
-    return first + (pi * (pi / middle).log()).sum() / 2
+    return (p[inside] * (p[inside].log() - log_pi[inside])).sum()
 
 
 def flat_gradient(scalar, policy):
@@ -88,33 +73,16 @@ def moved(policy, seed, scale=0.05):
     return policy
 
 
-def pool_of(texts, log_p, laws, counts, tok):
-    """Return a pool that holds every text as often as a mixture of laws gives it.
+def pool_of(texts, log_p, proposals, counts, tok):
+    """Return a pool that holds every text as often as a mixture of proposals gives it.
 
     What a sum over it gives is the expectation over draws, with no draw made.
     """
     pool = Pool(tok)
     pool.items, pool.log_p = texts, log_p
-    pool.log_q = np.log(np.array(laws).T)
+    pool.log_q = np.log(np.array(proposals).T)
     pool.drawn = np.array([counts], dtype=float)
     shares = np.array(counts) / np.sum(counts)
-    pool.stands_for = np.sum(counts) * (np.array(laws).T @ shares)
+    pool.stands_for = np.sum(counts) * (np.array(proposals).T @ shares)
     pool.rounds = np.zeros(len(texts), dtype=np.int64)
     return pool
-
-
-__all__ = [
-    "QUIET",
-    "Policy",
-    "divergence",
-    "every_text",
-    "exact_kl",
-    "flat_gradient",
-    "log_unnormalised",
-    "model",
-    "moved",
-    "noise",
-    "normalised",
-    "pool_of",
-    "starts_with",
-]

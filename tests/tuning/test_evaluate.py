@@ -8,7 +8,8 @@ from quasir.draws.draws import Draws
 from quasir.text.texts import Texts
 from quasir.tuning.evaluation import better_by, evaluate
 from quasir.tuning.rounds import Pool, thin
-from tests.tuning.exact import every_text, model, noise, normalised, pool_of, starts_with
+from tests.text.tiny import every_text
+from tests.tuning.exact import model, noise, normalised, pool_of, starts_with
 
 
 def setting():

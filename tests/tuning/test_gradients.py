@@ -1,16 +1,16 @@
-"""The gradient of each loss, summed over every text, is that of the exact divergence."""
+"""The gradient of KL(p, pi), summed over every text, is exact; minibatches estimate it."""
 
 import numpy as np
 import pytest
 import torch
 
 import quasir as qr
-from quasir.tuning.losses import LOSSES, Loss, Minibatches, loss_named
+from quasir.tuning.policy import Policy
+from quasir.tuning.rounds import Minibatches
+from tests.text.tiny import every_text
 from tests.tuning.exact import (
-    Policy,
-    divergence,
-    every_text,
     flat_gradient,
+    kl_tensor,
     model,
     moved,
     noise,
@@ -19,17 +19,9 @@ from tests.tuning.exact import (
     starts_with,
 )
 
-CASES = [
-    (name, centred, pointwise)
-    for name in LOSSES
-    for centred in (False, True)
-    for pointwise in (False, True)
-    if not (name == "reverse_kl" and pointwise)
-]
 
-
-def setting(pointwise, lora=None):
-    """Return a policy that is neither the base nor the target, and a mixture of two others."""
+def setting(pointwise=False, lora=None):
+    """Return a policy that is neither the base nor the target, and two other proposals."""
     base = model(limit=3, double=True)
     target = base * qr.tilt(noise(1.0), 1.0)
     if pointwise:
@@ -37,55 +29,47 @@ def setting(pointwise, lora=None):
     texts = every_text(base)
     p = normalised(target, texts)
     policy = moved(Policy(base, lora, seed=0), seed=1)
-    laws = []
-    for seed in (2, 3):
-        with torch.no_grad():
-            laws.append(moved(Policy(base, None, seed=0), seed).log_probs(texts).exp().numpy())
-    return policy, texts, p, laws
+    with torch.no_grad():
+        others = [moved(Policy(base, None, seed=0), seed) for seed in (2, 3)]
+        proposals = [other.log_probs(texts).exp().numpy() for other in others]
+    return policy, texts, p, proposals
 
 
-def estimated(policy, texts, p, laws, loss, centred, clip=None):
+def estimated(policy, texts, p, proposals, centred, clip=None, batches_of=Minibatches):
     """Return the expectation of the gradient that a minibatch gives, over minibatch and draws."""
     with np.errstate(divide="ignore"):
         log_score = np.log(p) + 5.0  # Z is not 1
-    pool = pool_of(texts, log_score, laws, [300, 100], policy.base.tokenizer)
-    batches = Minibatches(pool, loss, 1, 5.0, centred, clip)
+    pool = pool_of(texts, log_score, proposals, [300, 100], policy.base.tokenizer)
+    batches = batches_of(pool, 1, 5.0, centred, clip)
     log_pi = policy.log_probs(texts)
-    inside = np.flatnonzero(batches.chance)
+    inside = np.flatnonzero(batches.probability)
     counts = np.zeros(len(texts))
-    counts[inside] = batches.chance[inside] * batches.coefficients(
+    counts[inside] = batches.probability[inside] * batches.coefficients(
         inside, log_pi.detach().numpy()[inside]
     )
     return flat_gradient(-(torch.from_numpy(counts) * log_pi).sum(), policy)
 
 
-def exact(policy, texts, p, name):
-    return flat_gradient(divergence(name, torch.from_numpy(p), policy.log_probs(texts)), policy)
+def exact(policy, texts, p):
+    return flat_gradient(kl_tensor(torch.from_numpy(p), policy.log_probs(texts)), policy)
 
 
 def distance(a, b):
     return float((a - b).norm() / b.norm())
 
 
-@pytest.mark.parametrize(("name", "centred", "pointwise"), CASES)
-def test_the_estimate_is_the_gradient_of_the_divergence(name, centred, pointwise):
-    policy, texts, p, laws = setting(pointwise)
-    ours = estimated(policy, texts, p, laws, loss_named(name), centred)
-    assert distance(ours, exact(policy, texts, p, name)) < 1e-5
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize(("pointwise", "lora"), [(False, None), (True, None), (False, 2)])
+def test_the_estimate_is_the_gradient_of_the_divergence(centred, pointwise, lora):
+    policy, texts, p, proposals = setting(pointwise, lora)
+    ours = estimated(policy, texts, p, proposals, centred)
+    assert distance(ours, exact(policy, texts, p)) < 1e-5
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_same_for_an_adapter(name):
-    policy, texts, p, laws = setting(False, lora=2)
-    ours = estimated(policy, texts, p, laws, loss_named(name), False)
-    assert distance(ours, exact(policy, texts, p, name)) < 1e-5
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_finite_differences_agree(name):
+def test_finite_differences_agree():
     """Along a direction at random, so that autograd is not its own witness."""
-    policy, texts, p, laws = setting(False)
-    ours = estimated(policy, texts, p, laws, loss_named(name), False)
+    policy, texts, p, proposals = setting()
+    ours = estimated(policy, texts, p, proposals, False)
     direction = torch.randn(len(ours), generator=torch.Generator().manual_seed(4)).double()
     h, values = 1e-5, []
     start = policy.weights
@@ -97,76 +81,67 @@ def test_finite_differences_agree(name):
                 step = direction[done : done + parameter.numel()].view_as(parameter)
                 parameter.add_(sign * h * step)
                 done += parameter.numel()
-            values.append(float(divergence(name, torch.from_numpy(p), policy.log_probs(texts))))
+            values.append(float(kl_tensor(torch.from_numpy(p), policy.log_probs(texts))))
     slope = (values[0] - values[1]) / (2 * h)
     assert float(ours @ direction) == pytest.approx(slope, rel=1e-5)
 
 
-def without_the_proposal(log_p, log_pi, log_m):
-    return np.exp(log_p)
+class WithoutTheProposal(Minibatches):
+    def coefficients(self, index, log_pi):
+        return super().coefficients(index, log_pi) * np.exp(self.log_m[index])
 
 
-def without_pi(log_p, log_pi, log_m):
-    """TV's sign without the pi/m that it needs off-policy."""
-    return (log_p > log_pi).astype(float)
+class WithoutTheProbability(Minibatches):
+    def coefficients(self, index, log_pi):
+        return super().coefficients(index, log_pi) * self.probability[index]
 
 
-WRONG = {
-    "kl": Loss("kl", without_the_proposal, without_the_proposal, needs_pi=False),
-    "tv": Loss("tv", without_pi, without_pi, needs_pi=True),
-    "js": Loss("js", LOSSES["tv"].plain, LOSSES["tv"].plain, needs_pi=True),
-    "reverse_kl": Loss("reverse_kl", LOSSES["js"].plain, LOSSES["js"].plain, needs_pi=True),
-}
+@pytest.mark.parametrize("wrong", [WithoutTheProposal, WithoutTheProbability])
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_wrong_weight_is_caught(wrong, centred):
+    """Dropping 1/m, or the 1/s of a minibatch, is far from the gradient."""
+    policy, texts, p, proposals = setting()
+    ours = estimated(policy, texts, p, proposals, centred, batches_of=wrong)
+    right = exact(policy, texts, p)
+    assert distance(ours * right.norm() / ours.norm(), right) > 0.05
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_weight_is_caught(name):
-    """Dropping 1/q, or taking one divergence's weight for another's, is far from the gradient."""
-    policy, texts, p, laws = setting(False)
-    ours = estimated(policy, texts, p, laws, WRONG[name], False)
-    assert distance(ours, exact(policy, texts, p, name)) > 0.05
+def test_centred_weights_vanish_where_pi_is_p_and_plain_ones_where_p_is_0():
+    policy, texts, p, proposals = setting(pointwise=True)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p)
+    pool = pool_of(texts, log_p, proposals, [1, 1], policy.base.tokenizer)
+    centred = Minibatches(pool, 0, 0.0, True).coefficients(np.arange(len(p)), log_p)
+    np.testing.assert_allclose(centred, 0, atol=1e-15)
+    plain = Minibatches(pool, 0, 0.0, False)
+    assert (plain.probability[p == 0] == 0).all()
+    inside = np.flatnonzero(p)
+    np.testing.assert_allclose(plain.coefficients(inside, log_p[inside]), 1)
 
 
-def test_centred_weights_vanish_where_pi_is_p():
-    log_p = np.log([0.2, 0.3, 0.5])
-    for loss in LOSSES.values():
-        np.testing.assert_allclose(loss.weight(log_p, log_p, np.zeros(3), centred=True), 0)
-
-
-def test_plain_weights_of_the_impossible_are_0():
-    impossible = np.array([-np.inf])
-    for name in ("kl", "tv", "js"):
-        assert LOSSES[name].weight(impossible, np.array([-1.0]), np.array([-2.0])) == 0
-
-
-def test_clipping_is_the_gradient_of_a_clipped_target():
-    policy, texts, p, laws = setting(False)
-    mixture = 0.75 * laws[0] + 0.25 * laws[1]
-    ours = estimated(policy, texts, p, laws, loss_named("kl"), False, clip=1.2)
+def test_clipping_is_the_gradient_of_a_clipped_target_and_is_recorded():
+    policy, texts, p, proposals = setting()
+    mixture = 0.75 * proposals[0] + 0.25 * proposals[1]
+    ours = estimated(policy, texts, p, proposals, False, clip=1.2)
     clipped = np.minimum(p, 1.2 * mixture)
     assert clipped.sum() < 0.99
-    exact = flat_gradient(-(torch.from_numpy(clipped) * policy.log_probs(texts)).sum(), policy)
-    assert distance(ours, exact) < 1e-5
+    expected = flat_gradient(-(torch.from_numpy(clipped) * policy.log_probs(texts)).sum(), policy)
+    assert distance(ours, expected) < 1e-5
+    pool = pool_of(texts, np.log(p), proposals, [300, 100], policy.base.tokenizer)
+    batches = Minibatches(pool, 0, 0.0, False, 1.2)
+    assert batches.clipped == pytest.approx(1 - clipped.sum())
 
 
-def test_clipping_is_recorded():
-    policy, texts, p, laws = setting(False)
-    mixture = 0.75 * laws[0] + 0.25 * laws[1]
-    pool = pool_of(texts, np.log(p), laws, [300, 100], policy.base.tokenizer)
-    batches = Minibatches(pool, loss_named("kl"), 0, 0.0, False, 1.2)
-    assert batches.clipped == pytest.approx(1 - np.minimum(p, 1.2 * mixture).sum())
-
-
-def test_minibatches_are_drawn_by_their_chance():
-    policy, texts, p, laws = setting(True)
-    pool = pool_of(texts, np.log(np.maximum(p, 1e-300)), laws, [1, 1], policy.base.tokenizer)
-    pool.log_p[p == 0] = -np.inf
-    batches = Minibatches(pool, loss_named("kl"), 0, 0.0, False)
+def test_minibatches_are_drawn_by_their_probability():
+    policy, texts, p, proposals = setting(pointwise=True)
+    with np.errstate(divide="ignore"):
+        pool = pool_of(texts, np.log(p), proposals, [1, 1], policy.base.tokenizer)
+    batches = Minibatches(pool, 0, 0.0, False)
     rng = np.random.default_rng(0)
     taken = np.bincount(
         np.concatenate([batches.take(7, rng) for _ in range(3000)]), minlength=len(texts)
     )
-    np.testing.assert_allclose(taken / taken.sum(), batches.chance, atol=0.01)
+    np.testing.assert_allclose(taken / taken.sum(), batches.probability, atol=0.01)
     assert taken[p == 0].sum() == 0
 
 
@@ -180,8 +155,3 @@ def test_log_probs_are_those_of_the_proposal():
     np.testing.assert_allclose(ours, policy.lm.log_prob(texts), atol=1e-5)
     np.testing.assert_allclose(policy.frozen(policy.weights).log_prob(texts), ours, atol=1e-5)
     assert np.exp(ours).sum() == pytest.approx(1, abs=1e-5)
-
-
-def test_a_loss_that_does_not_exist():
-    with pytest.raises(qr.errors.InputError, match="one of kl, reverse_kl, tv, js"):
-        loss_named("hinge")

@@ -12,7 +12,8 @@ import torch
 
 import quasir as qr
 from quasir.tuning.evaluation import format_row
-from tests.tuning.exact import QUIET, every_text, model, noise, starts_with
+from tests.text.tiny import every_text
+from tests.tuning.exact import QUIET, model, noise, starts_with
 from tests.waiting import wait_until
 
 SMALL = {"steps": 40, "every": 10, "round_steps": 20, "batch": 32, "draws": 1000, "rate": 1e-2}
@@ -135,8 +136,8 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 def test_a_folder_of_another_run_is_refused(tmp_path):
     base, target, dpg = tuned_in(tmp_path / "out")
     dpg.run()
-    other = qr.tuning.DPG(target, base, out=tmp_path / "out", loss="js", **SMALL, **QUIET)
-    with pytest.raises(qr.errors.InputError, match="other options: loss = 'kl', now 'js'"):
+    other = qr.tuning.DPG(target, base, out=tmp_path / "out", **(SMALL | {"batch": 16}), **QUIET)
+    with pytest.raises(qr.errors.InputError, match="other options: batch = 32, now 16"):
         other.run()
 
 

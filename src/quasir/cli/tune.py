@@ -40,7 +40,6 @@ def tune(
     draws: Annotated[
         int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round, or for the guide.")
     ] = 8192,
-    loss: Annotated[str, typer.Option(help="kl, reverse_kl, tv or js.")] = "kl",
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
     ] = False,
@@ -77,7 +76,6 @@ def tune(
         minutes=minutes,
         steps=steps,
         draws=draws,
-        loss=loss,
         tensorboard=tensorboard,
         allow_code=allow_code,
         seed=seed,

@@ -35,7 +35,6 @@ def tune_recipe(
     minutes: float | None = None,
     steps: int = 6000,
     draws: int = 8192,
-    loss: str = "kl",
     tensorboard: bool = False,
     allow_code: bool = False,
     seed: int | None = None,
@@ -71,7 +70,6 @@ def tune_recipe(
         tuned: Proposal = tuning.DPG(
             target,
             built.base,
-            loss=loss,
             steps=steps,
             lora=lora,
             seed=resolved.seed,

@@ -18,10 +18,13 @@ import torch
 from quasir.core.files import write_with
 from quasir.errors import InputError
 from quasir.text.causal import CausalLM
-from quasir.tuning.policy import Policy, Weights
+from quasir.tuning.policy import UNCUT, Policy, Weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
+FACTS = "tuning.json"
 
 
 class Checkpoints:
@@ -38,18 +41,19 @@ class Checkpoints:
     def save(self, state: dict[str, Any]) -> None:
         """Save the state, replacing the previous one."""
         if self.folder is not None:
-            _save(
-                self.folder / "state.pt",
-                {"identity": json.dumps(self.identity), "state": _as_tensors(state)},
-            )
+            whole = {"identity": json.dumps(self.identity), "state": _as_tensors(state)}
+            _save(self.folder / "state.pt", whole)
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, or None; refuse that of a run with other options."""
+        """Return the last saved state, with tensors for arrays, or None.
+
+        The state of a run with other options is refused.
+        """
         if self.folder is None or not (self.folder / "state.pt").is_file():
             return None
         saved = torch.load(self.folder / "state.pt", weights_only=True)
         refuse_others(json.loads(saved["identity"]), self.identity, self.folder.parent)
-        state: dict[str, Any] = _as_arrays(saved["state"])
+        state: dict[str, Any] = saved["state"]
         return state
 
     def save_proposal(self, number: int, weights: Weights) -> None:
@@ -88,34 +92,13 @@ def _save(path: Path, value: Any) -> None:
     write_with(path, lambda temporary: torch.save(value, temporary))
 
 
-ARRAY = "__array__"
-"""The key that marks a tensor in a file as an array of the state."""
-
-
 def _as_tensors(state: Any) -> Any:
     """Return the state with arrays as tensors, which torch loads without running code."""
     if isinstance(state, dict):
         return {key: _as_tensors(value) for key, value in state.items()}
-    if isinstance(state, list):
-        return [_as_tensors(value) for value in state]
     if isinstance(state, np.ndarray):
-        return {ARRAY: torch.from_numpy(np.ascontiguousarray(state))}
+        return torch.from_numpy(np.ascontiguousarray(state))
     return state
-
-
-def _as_arrays(state: Any) -> Any:
-    """Return the state with those tensors as arrays again."""
-    if isinstance(state, dict):
-        if ARRAY in state:
-            return state[ARRAY].numpy()
-        return {key: _as_arrays(value) for key, value in state.items()}
-    if isinstance(state, list):
-        return [_as_arrays(value) for value in state]
-    return state
-
-
-WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
-FACTS = "tuning.json"
 
 
 def write_result(
@@ -127,29 +110,22 @@ def write_result(
     the facts come last, so that an incomplete `out` is never taken for a finished model.
     """
     out.mkdir(parents=True, exist_ok=True)
-    beside = out / "partial"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    partial = out / "partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
     if policy.adapted is None:
-        model = policy.frozen(weights).model
-        to_half(model).save_pretrained(beside)
-        policy.base.tokenizer.save_pretrained(beside)
+        to_half(policy.copied(weights)).save_pretrained(partial)
+        policy.base.tokenizer.save_pretrained(partial)
     else:
-        adapted = copy.deepcopy(policy.adapted)
-        with torch.no_grad():
-            for name, parameter in adapted.get_base_model().named_parameters():
-                if name in weights:
-                    parameter.copy_(weights[name])
-        adapted.save_pretrained(beside, save_embedding_layers=False)
-        (beside / "README.md").unlink(missing_ok=True)  # peft's empty template
+        policy.copied(weights).save_pretrained(partial, save_embedding_layers=False)
+        (partial / "README.md").unlink(missing_ok=True)  # peft's empty template
     if figure is not None:
-        figure.savefig(beside / "learning.png", dpi=150)
-    (beside / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-    last = [*WEIGHTS, FACTS]
-    order = {name: i for i, name in enumerate(last)}
-    for file in sorted(beside.iterdir(), key=lambda file: order.get(file.name, -1)):
+        figure.savefig(partial / "learning.png", dpi=150)
+    (partial / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+    order = {name: i for i, name in enumerate((*WEIGHTS, FACTS))}
+    for file in sorted(partial.iterdir(), key=lambda file: order.get(file.name, -1)):
         os.replace(file, out / file.name)
-    beside.rmdir()
+    partial.rmdir()
 
 
 def to_half(model: Any) -> Any:
@@ -160,25 +136,20 @@ def to_half(model: Any) -> Any:
 
 def load_result(out: Path, base: CausalLM) -> CausalLM:
     """Load the proposal in a folder, with the prompt, temperature and length of the base."""
-    settings = {
-        "max_tokens": base.max_tokens,
-        "prompt": base.prompt,
-        "chat": base.chat,
-        "temperature": base.warp.temperature,
-    }
+    settings = base.settings | UNCUT
     if not (out / "adapter_config.json").is_file():
-        return CausalLM(str(out), device=str(base.device), **settings)  # type: ignore[arg-type]
+        return CausalLM(str(out), device=str(base.device), **settings)
     from peft import PeftModel
 
     adapted = PeftModel.from_pretrained(copy.deepcopy(base.model), str(out))
     model = adapted.merge_and_unload().requires_grad_(False).eval()
-    tuned = CausalLM(model=model, tokenizer=base.tokenizer, **settings)  # type: ignore[arg-type]
+    tuned = CausalLM(model=model, tokenizer=base.tokenizer, **settings)
     tuned.name, tuned.revision, tuned.adapter = base.name, base.revision, str(out)
     return tuned
 
 
 def is_finished(out: Path, identity: dict[str, Any]) -> bool:
-    """Tell whether a run with these options has already written its result here."""
+    """Return whether a run with these options has already written its result here."""
     if not (out / FACTS).is_file():
         return False
     facts = json.loads((out / FACTS).read_text())

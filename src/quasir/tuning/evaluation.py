@@ -144,7 +144,7 @@ class Log:
         self.path = None if out is None else out / "log.jsonl"
         self.progress = progress
         self.rows: list[dict[str, Any]] = []
-        self._writer = tensorboard_writer(out) if tensorboard else None
+        self._writer = _tensorboard_writer(out) if tensorboard else None
 
     def restore(self, lines: int) -> None:
         """Keep only the first lines of the file; the steps of later ones will be taken again."""
@@ -165,8 +165,12 @@ class Log:
         if self.progress:
             print(format_row(row), file=sys.stderr, flush=True)
         if self._writer is not None:
-            for name, value in _scalars(row).items():
-                self._writer.add_scalar(name, value, row["step"])
+            scalars = {name: row[name]["value"] for name in ("kl", "tvd", "log_z")}
+            scalars |= {f"moment/{name}": part["value"] for name, part in row["moments"].items()}
+            scalars |= {name: row[name] for name in ("ess", "efficiency", "samples_per_second")}
+            for name, value in scalars.items():
+                if value is not None:
+                    self._writer.add_scalar(name, float(value), row["step"])
             self._writer.flush()
 
 
@@ -189,15 +193,7 @@ def _with_error(part: dict[str, Any]) -> str:
     return f"{part['value']:.4f}" + ("" if part["se"] is None else f" ± {part['se']:.4f}")
 
 
-def _scalars(row: dict[str, Any]) -> dict[str, float]:
-    scalars = {name: row[name]["value"] for name in ("kl", "tvd", "log_z")}
-    scalars |= {f"moment/{name}": part["value"] for name, part in row["moments"].items()}
-    scalars |= {name: row[name] for name in ("ess", "efficiency", "samples_per_second")}
-    return {name: float(value) for name, value in scalars.items() if value is not None}
-
-
-def tensorboard_writer(out: Path | None) -> Any:
-    """Return TensorBoard's writer, or raise an error that says what is missing."""
+def _tensorboard_writer(out: Path | None) -> Any:
     if out is None:
         raise InputError("tensorboard=True writes into the folder out: give out.")
     try:
@@ -213,20 +209,20 @@ def plot_learning(rows: list[dict[str, Any]]) -> Figure:
 
     figure = Figure(figsize=(12.4, 2.9), layout="constrained")
     steps = np.array([row["step"] for row in rows])
-    panels = [("KL(p, π), nats", ["kl"]), ("TVD(p, π)", ["tvd"]), ("Moments of π", None)]
+    moments = {name: [row["moments"][name] for row in rows] for name in rows[0]["moments"]}
+    panels = {
+        "KL(p, π), nats": {"kl": [row["kl"] for row in rows]},
+        "TVD(p, π)": {"tvd": [row["tvd"] for row in rows]},
+        "Moments of π": moments,
+    }
     axes = figure.subplots(1, 4)
-    for axis, (label, names) in zip(axes, panels, strict=False):
-        if names is None:
-            parts = {name: [row["moments"][name] for row in rows] for name in rows[0]["moments"]}
-        else:
-            parts = {name: [row[name] for row in rows] for name in names}
-        for (name, part), colour in zip(parts.items(), COLOURS * 9, strict=False):
-            draw_band(axis, steps, _column(part), name, colour)
+    for axis, (label, lines) in zip(axes, panels.items(), strict=False):
+        for (name, parts), colour in zip(lines.items(), COLOURS * 9, strict=False):
+            draw_band(axis, steps, _column(parts), name, colour)
         axis.set_ylabel(label)
-        if names is None:
-            axis.legend(frameon=False, fontsize="small", loc="best")
+    axes[2].legend(frameon=False, fontsize="small", loc="best")
     axes[3].plot(steps, [row["efficiency"] or np.nan for row in rows], color=COLOURS[0])
-    axes[3].set_ylabel("Effective draws a draw from π")
+    axes[3].set_ylabel("Effective draws per draw from π")
     for axis in axes:
         axis.set_xlabel("Step")
         axis.grid(alpha=0.25)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,25 +16,29 @@ from transformers.pytorch_utils import Conv1D
 from quasir.core.streams import Purpose, derived_seed, stream
 from quasir.core.types import Array
 from quasir.text.causal import CausalLM
+from quasir.text.log_prob import scored_tokens
 from quasir.text.texts import Texts
-from quasir.tuning.losses import Minibatches
+
+if TYPE_CHECKING:
+    from quasir.tuning.dpg import DPG
+    from quasir.tuning.rounds import Minibatches
 
 Weights = dict[str, Tensor]
+
+UNCUT: dict[str, Any] = {"top_k": None, "top_p": None}
+"""The policy does not cut tokens, so that it can draw every text that the target allows."""
 
 
 class Policy:
     """A copy of a base model of which all weights, or those of a LoRA adapter, are tuned.
 
-    The policy has the base's prompt and temperature, but no top-k or top-p, so that it can draw
-    every text that the target allows.
-
     `lora` is the rank of an adapter on all linear layers of the blocks; None tunes every weight.
-    `seed` is that of the adapter's initial weights. `lm` is the policy as a proposal: it draws and
-    scores with the current weights.
+    `seed` is that of the adapter's initial weights. `lm` is the policy as a proposal, with the
+    base's prompt and temperature: it draws and scores with the current weights.
     """
 
     def __init__(self, base: CausalLM, lora: int | None, seed: int, dropout: float = 0.0) -> None:
-        self.base, self.lora = base, lora
+        self.base = base
         model = copy.deepcopy(base.model).requires_grad_(False)
         if model.dtype in (torch.float16, torch.bfloat16):
             model = model.float()  # steps of AdamW are lost in half precision
@@ -46,9 +49,10 @@ class Policy:
             model = self.adapted.get_base_model()
         else:
             model.requires_grad_(True)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = dropout
+        dropouts = [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
+        for module in dropouts:
+            module.p = dropout
+        self.has_dropout = dropout > 0 and bool(dropouts)
         self.model = model.eval()
         self.lm = self._as_proposal(model)
 
@@ -68,55 +72,39 @@ class Policy:
         for name, parameter in self.parameters.items():
             parameter.copy_(weights[name])
 
-    @property
-    def has_dropout(self) -> bool:
-        """Whether a pass in training mode is random."""
-        return any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in self.model.modules())
+    @torch.no_grad()
+    def copied(self, weights: Mapping[str, Tensor]) -> Any:
+        """Return a copy of the network, with its adapter if it has one, with the given weights."""
+        other = copy.deepcopy(self.model if self.adapted is None else self.adapted)
+        model = other if self.adapted is None else other.get_base_model()
+        for name, parameter in model.named_parameters():
+            if name in weights:
+                parameter.copy_(weights[name])
+        return other
 
     def frozen(self, weights: Mapping[str, Tensor]) -> CausalLM:
         """Return a copy with the given weights as a proposal, with the adapter merged."""
-        other = copy.deepcopy(self.model if self.adapted is None else self.adapted)
-        model = other if self.adapted is None else other.get_base_model()
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name in weights:
-                    parameter.copy_(weights[name])
-        if self.adapted is not None:
-            model = other.merge_and_unload()
+        other = self.copied(weights)
+        model = other if self.adapted is None else other.merge_and_unload()
         return self._as_proposal(model.requires_grad_(False).eval())
 
     def _as_proposal(self, model: Any) -> CausalLM:
-        base = self.base
-        return CausalLM(
-            model=model,
-            tokenizer=base.tokenizer,
-            max_tokens=base.max_tokens,
-            prompt=base.prompt,
-            chat=base.chat,
-            temperature=base.warp.temperature,
-        )
+        settings = self.base.settings | UNCUT
+        return CausalLM(model=model, tokenizer=self.base.tokenizer, **settings)
 
     def log_probs(self, texts: Texts) -> Tensor:
         """Return log pi(x) of each text as a tensor with a gradient.
 
         The texts must be ones that can be drawn. The precision is that of the weights.
         """
-        lm, lengths, n = self.lm, texts.lengths, len(texts)
-        longest = int(lengths.max(initial=0))
-        place = np.arange(longest + 1)
-        asked = np.zeros((n, longest + 1), dtype=np.int64)
-        asked[place < lengths[:, None]] = texts.ids
-        # A text of the full length was cut, and has no end token.
-        ended = (lengths < lm.max_tokens)[:, None] & (place == lengths[:, None])
-        asked[ended] = 0 if lm.end is None else lm.end
-        scored = (place < lengths[:, None]) | ended
-        tokens = torch.from_numpy(asked).to(lm.device)
-        keep = torch.from_numpy(scored).to(lm.device)
-        logits = lm.logits(tokens[:, :longest], keep)
-        logits = (logits if logits.dtype == torch.float64 else logits.float()) / (
-            lm.warp.temperature
+        lm, n = self.lm, len(texts)
+        asked, scored = scored_tokens(texts, lm.end, lm.max_tokens)
+        tokens, keep = (torch.from_numpy(each).to(lm.device) for each in (asked, scored))
+        logits = lm.logits(tokens[:, :-1], keep)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        each = -functional.cross_entropy(
+            logits / lm.warp.temperature, tokens[keep], reduction="none"
         )
-        each = -functional.cross_entropy(logits, tokens[keep], reduction="none")
         owner = torch.from_numpy(np.repeat(np.arange(n), scored.sum(axis=1))).to(lm.device)
         return torch.zeros(n, dtype=each.dtype, device=each.device).index_add(0, owner, each)
 
@@ -144,41 +132,22 @@ class Diverged(Exception):
     """The run cannot continue; `DPG.run` turns this into the error that the user sees."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of the optimizer.
-
-    A step has `batch` texts. AdamW's learning rate rises linearly to `rate` over `warmup` steps.
-    Matrices have a weight decay, vectors none. The running average of the weights keeps a share
-    `averaging` of itself per step; 0 takes the last weights. Gradients with a norm above
-    `clip_gradient` are scaled down.
-    """
-
-    batch: int
-    rate: float
-    warmup: int
-    weight_decay: float
-    averaging: float
-    clip_gradient: float
-
-
 class Learner:
     """A policy that is being tuned: its weights, their average, and AdamW's state.
 
     Evaluation, drawing and the final result always use the average.
     """
 
-    def __init__(self, policy: Policy, settings: Settings, seed: int) -> None:
-        self.policy, self.settings, self.seed = policy, settings, seed
-        parameters = policy.parameters
-        matrices = [p for p in parameters.values() if p.ndim >= 2]
-        vectors = [p for p in parameters.values() if p.ndim < 2]
+    def __init__(self, policy: Policy, dpg: DPG, seed: int) -> None:
+        self.policy, self.dpg, self.seed = policy, dpg, seed
+        parameters = policy.parameters.values()
+        # Matrices have a weight decay, vectors none.
         groups = [
-            {"params": matrices, "weight_decay": settings.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": dpg.weight_decay},
+            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
-        self.optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+        self.optimizer = torch.optim.AdamW(groups, lr=dpg.learning_rate)
         self.average: Weights = policy.weights
         self.taken = 0
 
@@ -187,8 +156,8 @@ class Learner:
 
         `pace` is a factor on the learning rate.
         """
-        policy, size = self.policy, self.settings.batch
-        index = batches.take(size, stream(self.seed, Purpose.TUNE_BATCH, number))
+        policy, dpg = self.policy, self.dpg
+        index = batches.take(dpg.batch, stream(self.seed, Purpose.TUNE_BATCH, number))
         chosen = texts.take(index)
         policy.model.train()
         dropout = derived_seed(self.seed, Purpose.TUNE_DROPOUT, number)
@@ -196,54 +165,48 @@ class Learner:
             log_pi = policy.log_probs(chosen)
             known = self._known_log_pi(batches, chosen, log_pi)
             counts = torch.from_numpy(batches.coefficients(index, known)).to(log_pi)
-            loss = -(counts * log_pi).sum() / size
+            loss = -(counts * log_pi).sum() / dpg.batch
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
         policy.model.eval()
         parameters = list(policy.parameters.values())
-        norm = torch.nn.utils.clip_grad_norm_(parameters, self.settings.clip_gradient)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, dpg.clip_gradient)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
             raise Diverged(
                 f"at step {number} the loss was {float(loss.detach()):g} and the gradient's norm "
                 f"{float(norm):g}"
             )
         for group in self.optimizer.param_groups:
-            rise = min(1.0, number / max(self.settings.warmup, 1))
-            group["lr"] = self.settings.rate * rise * pace
+            rise = min(1.0, number / max(dpg.warmup, 1))
+            group["lr"] = dpg.learning_rate * rise * pace
         self.optimizer.step()
         self.taken += 1
         # Early in a run the average must not be dominated by the first weights.
-        keep = min(self.settings.averaging, self.taken / (self.taken + 10))
+        keep = min(dpg.averaging, self.taken / (self.taken + 10))
         with torch.no_grad():
             for name, parameter in policy.parameters.items():
                 self.average[name].lerp_(parameter, 1.0 - keep)
 
-    def _known_log_pi(self, batches: Minibatches, texts: Texts, log_pi: torch.Tensor) -> Array:
+    def _known_log_pi(self, batches: Minibatches, texts: Texts, log_pi: Tensor) -> Array:
         """Return log pi(x) for the coefficients; computed without dropout if they depend on it."""
         policy = self.policy
-        if batches.needs_pi and policy.has_dropout:
+        if batches.centred and policy.has_dropout:
             policy.model.eval()
             with torch.no_grad():
                 log_pi = policy.log_probs(texts)
             policy.model.train()
         return log_pi.detach().double().cpu().numpy()
 
-    @contextmanager
-    def averaged(self) -> Iterator[Policy]:
-        """Load the average into the policy for the duration of a `with` block."""
-        last = self.policy.weights
-        self.policy.load(self.average)
-        try:
-            yield self.policy
-        finally:
-            self.policy.load(last)
-
     def log_prob(self, texts: Texts) -> Array:
         """Return log pi(x) under the average of the weights."""
         if not len(texts):
             return np.empty(0)
-        with self.averaged() as policy:
-            return policy.lm.log_prob(texts)
+        last = self.policy.weights
+        self.policy.load(self.average)
+        try:
+            return self.policy.lm.log_prob(texts)
+        finally:
+            self.policy.load(last)
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of everything the next step depends on, except its number."""

@@ -1,4 +1,4 @@
-"""Rounds of draws: drawn from the current proposal, scored by the target, and put into pools.
+"""Rounds of draws: drawn from the current proposal, scored by the target, put into pools, reused.
 
 A pool weights its draws by P(x)/m(x). The draws come from several proposals q_1, ..., q_K, n_k from
 each. Each is weighted as if it came from their deterministic mixture m(x) = sum_k (n_k/N) q_k(x)
@@ -16,24 +16,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.scores import score
 from quasir.core.streams import Purpose, derived_seed, stream
-from quasir.core.types import Array, Items, Proposal, Target
+from quasir.core.types import Array, Items, Proposal
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
-from quasir.errors import InputError, TuningError
+from quasir.errors import InputError
 from quasir.estimation.estimate import kish_ess
 from quasir.guides.vocabulary import same_tokenizer
 from quasir.targets.product import Product
-from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts
 from quasir.tuning.checkpoint import Checkpoints
 from quasir.tuning.policy import Policy, Weights
+
+if TYPE_CHECKING:
+    from quasir.tuning.dpg import DPG
 
 Score = Callable[[Items], Array]
 
@@ -48,6 +50,8 @@ class Pool:
     draws that each stands for; 1 if P(x) > 0) and their round; `drawn` counts the draws of each
     round and proposal, kept or not.
     """
+
+    ARRAYS = ("log_p", "log_q", "stands_for", "rounds", "drawn")
 
     def __init__(self, tokenizer: Any) -> None:
         self.items = Texts.of([], tokenizer)
@@ -143,25 +147,18 @@ class Pool:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays of the pool by name."""
-        return {
-            "ids": self.items.ids,
-            "offsets": self.items.offsets,
-            "log_p": self.log_p,
-            "log_q": self.log_q,
-            "stands_for": self.stands_for,
-            "rounds": self.rounds,
-            "drawn": self.drawn,
-            "features": dict(self.features),
-        }
+        arrays = {name: getattr(self, name) for name in self.ARRAYS}
+        texts = {"ids": self.items.ids, "offsets": self.items.offsets}
+        return texts | arrays | {"features": dict(self.features)}
 
     @classmethod
-    def from_dict(cls, arrays: Mapping[str, Any], tokenizer: Any) -> Pool:
-        """Make a pool from the arrays of `to_dict`."""
+    def from_dict(cls, state: Mapping[str, Any], tokenizer: Any) -> Pool:
+        """Make a pool from the arrays of `to_dict`, or from tensors."""
         pool = cls(tokenizer)
-        pool.items = Texts(arrays["ids"], arrays["offsets"], tokenizer)
-        pool.log_p, pool.log_q = arrays["log_p"], arrays["log_q"]
-        pool.stands_for, pool.rounds = arrays["stands_for"], arrays["rounds"]
-        pool.drawn, pool.features = arrays["drawn"], dict(arrays["features"])
+        pool.items = Texts(np.asarray(state["ids"]), np.asarray(state["offsets"]), tokenizer)
+        for name in cls.ARRAYS:
+            setattr(pool, name, np.asarray(state[name]))
+        pool.features = {name: np.asarray(column) for name, column in state["features"].items()}
         return pool
 
 
@@ -180,57 +177,97 @@ def thin(draws: Draws, rng: np.random.Generator, least: int = 100) -> tuple[Draw
     return draws.take(np.concatenate([possible, chosen])), stands_for
 
 
+SHARES = (0.45, 0.45, 0.1)
+"""Shares of p, of the proposal and of m in the probabilities of draws, for centred weights."""
+
+
+class Minibatches:
+    """Minibatches of a pool, and the coefficients of their draws in the gradient of KL(p, pi).
+
+    The gradient is -E_p[grad log pi] = -E_m[(p/m) grad log pi] (DPG, Khalifa et al. 2021). Since
+    E_pi[grad log pi] = 0, any multiple of pi/m may be subtracted from the weight p/m. Two choices
+    are useful. The plain weight, p/m, is 0 where P(x) = 0: such draws need not be kept. The
+    `centred` one, (p - pi)/m, is 0 wherever pi(x) = p(x): the variance vanishes at the optimum, and
+    a draw that is used many times is not memorised, because its weight is negative once pi(x) is
+    above p(x). But then draws with P(x) = 0 have the weight -pi/m, so some of them must be kept.
+
+    The sum runs over the pool, where draw i stands for c_i of N draws. A minibatch takes draw i
+    with probability s_i, so its coefficient is c_i weight_i/(N s_i). With s_i ~ c_i P(x_i)/m(x_i)
+    that is 1 for plain weights. For centred weights s_i is a mixture (`SHARES`) of this one, of one
+    in proportion to the current `proposal`, which is near pi, and of one that reaches every draw.
+
+    `clip` is an upper limit of p/m: it lowers the variance, but the gradient is then that of
+    another target, min(p, clip m); `clipped` is the share of p's mass that it removed.
+    """
+
+    def __init__(
+        self, pool: Pool, proposal: int, log_z: float, centred: bool, clip: float | None = None
+    ) -> None:
+        self.centred = centred
+        self.n, self.stands_for, self.log_m = pool.n, pool.stands_for, pool.log_m
+        self.log_p = pool.log_p - log_z
+        self.clipped = 0.0
+        mass = self._mass()
+        if clip is not None:
+            self.log_p = np.minimum(self.log_p, self.log_m + np.log(clip))
+            total, mass = mass.sum(), self._mass()
+            self.clipped = float(1.0 - mass.sum() / total)
+        self.probability = mass / mass.sum()
+        if centred:
+            near = self.stands_for * np.exp(pool.log_q[:, proposal] - self.log_m)
+            parts = (self.probability, near / near.sum(), self.stands_for / self.stands_for.sum())
+            self.probability = sum(share * part for share, part in zip(SHARES, parts, strict=True))
+
+    def _mass(self) -> Array:
+        mass: Array = self.stands_for * np.exp(self.log_p - self.log_m)
+        return mass
+
+    def take(self, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Return indices of `size` draws, by systematic sampling from one uniform."""
+        cumulative = np.cumsum(self.probability)
+        marks = (rng.random() + np.arange(size)) / size * cumulative[-1]
+        # Rounding may put the last mark at the very end, where a draw may have probability 0.
+        last = int(np.flatnonzero(self.probability)[-1])
+        taken: NDArray[np.intp] = np.searchsorted(cumulative, marks, side="right")
+        return taken.clip(max=last)
+
+    def coefficients(self, index: NDArray[np.intp], log_pi: Array) -> Array:
+        """Return the coefficients of the chosen draws; `log_pi` matters only for centred ones."""
+        weight = np.exp(self.log_p[index] - self.log_m[index])
+        if self.centred:
+            weight = weight - np.exp(log_pi - self.log_m[index])
+        counted: Array = self.stands_for[index] * weight / (self.n * self.probability[index])
+        return counted
+
+
 class Rounds:
     """The draws of a run, in one pool for training and one held out, and their proposals.
 
     Proposal 0 is the base and proposal 1 the warm start, if there is one. The next ones are the
     policies that became the proposal, in order.
 
-    A share `hold_out` of every round is never trained on. At most `memory` draws are kept to train
-    on: old rounds are forgotten, the first ones never. `everywhere` says that the loss needs
-    P(x) > 0 everywhere, so that a draw with P(x) = 0 is an error; `impossible` says whether to keep
-    draws with P(x) = 0 for training.
+    A share of every round is never trained on. Old rounds are forgotten, the first ones never.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        base: CausalLM,
-        policy: Policy,
-        *,
-        warm_start: Proposal | None,
-        checkpoints: Checkpoints,
-        seed: int,
-        hold_out: float,
-        memory: int,
-        everywhere: bool,
-        impossible: bool,
-    ) -> None:
-        self.target, self.base, self.policy = target, base, policy
-        self.warm_start, self.checkpoints, self.seed = warm_start, checkpoints, seed
-        self.hold_out, self.memory = hold_out, memory
-        self.everywhere, self.impossible = everywhere, impossible
+    COUNTS = ("count", "drawn", "made", "possible", "seconds", "proposals", "current", "first")
+
+    def __init__(self, dpg: DPG, policy: Policy, checkpoints: Checkpoints, seed: int) -> None:
+        self.dpg, self.policy, self.checkpoints, self.seed = dpg, policy, checkpoints, seed
+        target, base, warm = dpg.target, dpg.base, dpg.warm_start
+        # On the base, one pass scores both the target and proposal 0.
+        on_base = isinstance(target, Product) and target.base is base
+        self.product = target if isinstance(target, Product) and on_base else None
         self.trained, self.held_out = Pool(base.tokenizer), Pool(base.tokenizer)
         self.count = self.drawn = self.made = self.possible = 0
         self.seconds = 0.0
-        self.proposals = 1 if warm_start is None else 2
         self.current = self.first = 0
         self._at_hand: dict[int, Proposal] = {0: base}
-        if warm_start is not None:
-            self._at_hand[1] = warm_start
+        if warm is not None:
+            self._at_hand[1] = base.prompted(warm) if isinstance(warm, str) else warm
+        self.proposals = len(self._at_hand)
         for _ in range(self.proposals):
             for pool in (self.trained, self.held_out):
                 pool.add_proposal(lambda items: np.empty(0))
-
-    @property
-    def _on_base(self) -> bool:
-        """Whether the base of the target is proposal 0, so that one pass scores both."""
-        return isinstance(self.target, Product) and self.target.base is self.base
-
-    @property
-    def log_z(self) -> float:
-        """The running estimate of log Z, from all held-out draws."""
-        return self.held_out.log_z
 
     @property
     def ess(self) -> float:
@@ -250,14 +287,14 @@ class Rounds:
         """Use existing draws of the base as a first round."""
         if draws.items is None:
             raise InputError("the pool has no items, but the policy is trained on their token ids.")
-        items = Texts.of([text.token_ids for text in draws.items], self.base.tokenizer)
-        known = draws.log_q
-        if isinstance(self.target, Product) and self._on_base:
-            scores = self.target.scores(items, log_base=known)
+        items = Texts.of([text.token_ids for text in draws.items], self.dpg.base.tokenizer)
+        log_q = draws.log_q
+        if self.product is not None:
+            scores = self.product.scores(items, log_base=log_q)
             log_p, features = scores.log_p, scores.features
         else:
-            log_p, features = score(self.target, items), {}
-        scored = Draws.from_arrays(log_p=log_p, log_q=known, items=items, features=features)
+            log_p, features = score(self.dpg.target, items), {}
+        scored = Draws.from_arrays(log_p=log_p, log_q=log_q, items=items, features=features)
         self._take(scored, 0, range(self.proposals))
         self.count += 1
         self.first = self.count
@@ -273,48 +310,39 @@ class Rounds:
         self._forget()
 
     def _draw(self, n: int, sources: Sequence[int]) -> None:
+        size = -(-n // len(sources))
         for source in sources:
-            self._draw_from(source, -(-n // len(sources)), sources)
+            began = time.perf_counter()
+            own = derived_seed(self.seed, Purpose.TUNE_DRAW, self.count, source)
+            draws = draw(self.dpg.target, self.proposal(source), size, seed=own, progress=False)
+            self.seconds += time.perf_counter() - began
+            self.made += size
+            self._check(draws.items, source)
+            self._take(draws, source, sources)
         self.count += 1
-
-    def _draw_from(self, source: int, n: int, sources: Sequence[int]) -> None:
-        began = time.perf_counter()
-        own = derived_seed(self.seed, Purpose.TUNE_DRAW, self.count, source)
-        draws = draw(self.target, self._proposal(source), n, seed=own, progress=False)
-        self.seconds += time.perf_counter() - began
-        self.made += n
-        self._check(draws.items, source)
-        self._take(draws, source, sources)
 
     def _take(self, draws: Draws, source: int, sources: Sequence[int]) -> None:
         """Put scored draws into the two pools."""
-        n = len(draws)
-        n_possible = int((draws.log_p > -np.inf).sum())
-        if self.everywhere and n_possible < n:
-            raise TuningError(
-                f"the reverse KL(pi, p) is infinite: {n - n_possible:,} of {n:,} draws have "
-                "P(x) = 0, and pi gives every text some probability. Use loss='kl', 'tv' or 'js'."
-            )
-        self.drawn += n
-        self.possible += n_possible
-        held_out = np.floor(np.arange(1, n + 1) * self.hold_out) > np.floor(
-            np.arange(n) * self.hold_out
-        )
+        share = np.floor(np.arange(len(draws) + 1) * self.dpg.hold_out)
+        held_out = share[1:] > share[:-1]
+        self.drawn += len(draws)
+        self.possible += int((draws.log_p > -np.inf).sum())
         thinning = stream(self.seed, Purpose.TUNE_THIN, self.count, source)
         for pool, inside in ((self.trained, ~held_out), (self.held_out, held_out)):
             part = draws.take(np.flatnonzero(inside))
-            if pool is self.trained and not self.impossible:
+            if pool is self.trained and self.dpg.centred is False:
+                # Plain weights of impossible draws are 0.
                 kept = part.take(np.flatnonzero(part.log_p > -np.inf))
                 stands_for = np.ones(len(kept))
             else:
                 kept, stands_for = thin(part, thinning)
             given = pool.drawn.sum(axis=0) if len(pool.drawn) else np.zeros(self.proposals)
             scorers = {
-                k: self._proposal(k).log_prob
+                k: self.proposal(k).log_prob
                 for k in range(self.proposals)
                 if k != source and (given[k] > 0 or k in sources)
             }
-            log_base = kept.log_base if self._on_base else None
+            log_base = None if self.product is None else kept.log_base
             pool.add(kept, len(part), stands_for, source, scorers, self.count, log_base)
 
     def adapt(self, weights: Weights) -> None:
@@ -324,9 +352,10 @@ class Rounds:
         self.current = self.proposals
         self.proposals += 1
         for pool in (self.trained, self.held_out):
-            pool.add_proposal(self._proposal(self.current).log_prob)
+            pool.add_proposal(self.proposal(self.current).log_prob)
 
-    def _proposal(self, number: int) -> Proposal:
+    def proposal(self, number: int) -> Proposal:
+        """Return a proposal by its number; the current one stays in memory."""
         if number in self._at_hand:
             return self._at_hand[number]
         proposal = self.policy.frozen(self.checkpoints.proposal(number))
@@ -340,17 +369,16 @@ class Rounds:
         The first rounds stay: draws from the base include texts that a tuned proposal has lost.
         """
         sizes = np.bincount(self.trained.rounds, minlength=self.count)
-        stop = self.first
-        while stop < self.count - 1 and len(self.trained) - sizes[self.first : stop].sum() > (
-            self.memory
-        ):
+        first, stop, left = self.first, self.first, len(self.trained)
+        while stop < self.count - 1 and left > self.dpg.memory:
+            left -= sizes[stop]
             stop += 1
-        if self.trained.drawn[self.first : stop].sum() > 0:
-            self.trained.forget(self.first, stop)
-            self.held_out.forget(self.first, stop)
+        if self.trained.drawn[first:stop].sum() > 0:
+            self.trained.forget(first, stop)
+            self.held_out.forget(first, stop)
 
     def _check(self, items: Any, source: int) -> None:
-        if isinstance(items, Texts) and same_tokenizer(items.tokenizer, self.base.tokenizer):
+        if isinstance(items, Texts) and same_tokenizer(items.tokenizer, self.dpg.base.tokenizer):
             return
         what = "the warm start" if source == 1 else "the base"
         raise InputError(
@@ -360,23 +388,13 @@ class Rounds:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that the next round depends on."""
-        return {
-            "trained": self.trained.to_dict(),
-            "held_out": self.held_out.to_dict(),
-            "count": self.count,
-            "drawn": self.drawn,
-            "made": self.made,
-            "possible": self.possible,
-            "seconds": self.seconds,
-            "proposals": self.proposals,
-            "current": self.current,
-            "first": self.first,
-        }
+        pools = {"trained": self.trained.to_dict(), "held_out": self.held_out.to_dict()}
+        return pools | {name: getattr(self, name) for name in self.COUNTS}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the state of `to_dict`."""
-        self.trained = Pool.from_dict(state["trained"], self.base.tokenizer)
-        self.held_out = Pool.from_dict(state["held_out"], self.base.tokenizer)
-        counts = ("count", "drawn", "made", "possible", "proposals", "current", "first")
-        for name in (*counts, "seconds"):
+        tokenizer = self.dpg.base.tokenizer
+        self.trained = Pool.from_dict(state["trained"], tokenizer)
+        self.held_out = Pool.from_dict(state["held_out"], tokenizer)
+        for name in self.COUNTS:
             setattr(self, name, state[name])
