@@ -12,8 +12,7 @@ from quasir.text.causal import CausalLM
 from quasir.text.differentiable import DifferentiableText
 from quasir.text.guided import Guided
 from quasir.text.masked import MaskedLM
-from quasir.text.round_trip import RoundTrip
-from quasir.text.seq2seq import Seq2SeqLM
+from quasir.text.seq2seq import RoundTrip, Seq2SeqLM
 from quasir.text.served import Served
 from quasir.text.texts import Text, Texts
 

@@ -99,11 +99,9 @@ class CausalLM(NetworkLM):
 
     def varied(self, **changes: Any) -> CausalLM:
         """Return a model with the same weights and some settings changed."""
-        # A prompt replaces a chat, and a chat a prompt.
-        other = (
-            {} if changes.keys().isdisjoint(("prompt", "chat")) else {"prompt": None, "chat": None}
-        )
-        made = self._variant(CausalLM, **other | changes)
+        if "prompt" in changes or "chat" in changes:  # one replaces the other
+            changes = {"prompt": None, "chat": None} | changes
+        made = self._variant(CausalLM, **changes)
         made._shared = self._shared
         return made
 
@@ -139,18 +137,9 @@ class CausalLM(NetworkLM):
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return the logits at chosen positions, before temperature, top-k and top-p.
 
-        Gradients flow back through them, unlike through `log_prob`.
-
-        Parameters
-        ----------
-        ids : tensor (texts, length)
-            Token ids, padded on the right.
-        positions : boolean tensor (texts, length + 1)
-            Position i predicts token i of a text; the last one follows all its tokens.
-
-        Returns
-        -------
-        tensor (chosen positions, vocabulary)
+        `ids` has a row for each text, padded on the right. `positions` is True where logits are
+        wanted; it has one column more, and column i predicts token i. Unlike through `log_prob`,
+        gradients flow back through them.
         """
         return self._head(self._hidden(ids)[positions])
 
@@ -186,25 +175,11 @@ class CausalLM(NetworkLM):
 
     @property
     def _plain(self) -> bool:
-        """Whether logits are the output embeddings times the last states, as in most models.
-
-        Models that scale or cap their logits compute them themselves.
-        """
+        """Whether logits are the output embeddings times the last states, as in most models."""
         if "plain" not in self._shared:
-            self._shared["plain"] = self._has_plain_head()
+            self._shared["plain"] = self._is_head(self.model.get_output_embeddings(), self.prefix)
         plain: bool = self._shared["plain"]
         return plain
-
-    @torch.inference_mode()
-    def _has_plain_head(self) -> bool:
-        model, ids = self.model, torch.tensor([self.prefix], device=self.device)
-        was_training = model.training
-        model.eval()  # with dropout the two passes below would differ
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-        ours = model.get_output_embeddings()(model.base_model(**inputs).last_hidden_state)
-        logits = model(**inputs).logits
-        model.train(was_training)
-        return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-3, rtol=1e-3)
 
     def __repr__(self) -> str:
         prompt = "" if self.prompt is None else f", prompt={self.prompt!r}"

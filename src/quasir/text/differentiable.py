@@ -98,16 +98,11 @@ class DifferentiableText(BatchHalving):
             kept = texts.take(fitting)
             states = kept.ids.reshape(-1, self.size).astype(np.int64)
             ids = torch.from_numpy(states).to(self.base.device)
-            log_b = self._with_less_memory(lambda rows: self._log_b(ids, rows))
+            log_b = self._in_batches(
+                len(ids), lambda part: self._factor(self._embedding(ids[part])).double()
+            )
             log_p[fitting] = self.base.log_prob(kept) + log_b
         return log_p
-
-    def _log_b(self, ids: Tensor, rows: int) -> Array:
-        parts = []
-        for start in range(0, len(ids), rows):
-            parts.append(self._factor(self._embedding(ids[start : start + rows])))
-        joined: Array = torch.cat(parts).double().cpu().numpy()
-        return joined
 
     def _factor(self, embeddings: Tensor) -> Tensor:
         log_b = self.log_factor(embeddings)
@@ -120,26 +115,30 @@ class DifferentiableText(BatchHalving):
 
     def grad(self, states: NDArray[np.int64]) -> Array:
         """Return the gradient of log P by the one-hot tokens: (texts, n, vocabulary)."""
-        return self._with_less_memory(lambda rows: self._grad(states, None, rows))
+        return self._grad(states, None)
 
     def grad_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
         """Return the gradient by one token of each text: (texts, vocabulary)."""
-        return self._with_less_memory(lambda rows: self._grad(states, sites, rows))
+        return self._grad(states, torch.from_numpy(sites).to(self.base.device))
 
-    def _grad(self, states: NDArray[np.int64], sites: NDArray[np.int64] | None, rows: int) -> Array:
-        parts = []
-        for start in range(0, len(states), rows):
-            ids = torch.from_numpy(states[start : start + rows]).to(self.base.device)
-            predicted, by_embedding = self._both_parts(ids)
+    def _grad(self, states: NDArray[np.int64], sites: Tensor | None) -> Array:
+        every = torch.from_numpy(states).to(self.base.device)
+
+        def gradient(part: slice) -> Tensor:
+            predicted, by_embedding = self._both_parts(every[part])
             if sites is not None:
-                at = torch.from_numpy(sites[start : start + rows]).to(self.base.device)
-                each = torch.arange(len(ids), device=self.base.device)
-                predicted, by_embedding = predicted[each, at], by_embedding[each, at]
-            gradient = predicted + by_embedding @ self._embedding.weight.detach().T
+                each = torch.arange(len(predicted), device=self.base.device)
+                predicted, by_embedding = (
+                    predicted[each, sites[part]],
+                    by_embedding[each, sites[part]],
+                )
+            found = predicted + by_embedding @ self._embedding.weight.detach().T
             if self.base.end is not None:
-                gradient[..., self.base.end] = -torch.inf
-            parts.append(gradient.double().cpu().numpy())
-        return np.concatenate(parts)
+                found[..., self.base.end] = -torch.inf
+            doubled: Tensor = found.double()
+            return doubled
+
+        return self._in_batches(len(every), gradient)
 
     def _both_parts(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return log a(. | e_<m) at each token m, and the gradient by the embeddings."""

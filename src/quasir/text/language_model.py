@@ -1,4 +1,8 @@
-"""What language models have in common: their weights, how texts are drawn and scored, memory."""
+"""What language models have in common: their weights, how texts are drawn and scored, memory.
+
+`LanguageModel` is what a base or a proposal of texts must offer. `Network` is a transformers model
+with its tokenizer. `NetworkLM` is both, and its subclasses say how the network reads a text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import torch
 from torch import Tensor
 
 from quasir.core.arguments import check_count
-from quasir.core.types import Array, Batch, Items
+from quasir.core.types import Array, Batch, Items, Part, Request
 from quasir.errors import InputError, QuasirWarning
 from quasir.text.decoding import Warp
 from quasir.text.loading import load
@@ -47,6 +51,12 @@ class ModelOptions(WeightOptions, total=False):
     top_p: float | None
 
 
+def _out_of_memory(error: RuntimeError) -> bool:
+    message = str(error).lower()
+    said = "not enough memory" in message or "can't allocate memory" in message
+    return said or isinstance(error, torch.OutOfMemoryError)
+
+
 class BatchHalving:
     """Something that processes at most `_rows` texts at once, and halves that without memory."""
 
@@ -69,12 +79,13 @@ class BatchHalving:
                     stacklevel=3,
                 )
 
+    def _in_batches(self, n: int, work: Callable[[slice], Tensor]) -> Array:
+        """Return `work` of all n texts, at most `_rows` at once."""
 
-def _out_of_memory(error: RuntimeError) -> bool:
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    message = str(error).lower()
-    return "not enough memory" in message or "can't allocate memory" in message
+        def all_parts(rows: int) -> Tensor:
+            return torch.cat([work(slice(i, i + rows)) for i in range(0, n, rows)])
+
+        return self._with_less_memory(all_parts).cpu().numpy()
 
 
 class Network(BatchHalving):
@@ -111,10 +122,33 @@ class Network(BatchHalving):
         limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
         return limit
 
+    @torch.inference_mode()
+    def _is_head(self, head: Any, tokens: Sequence[int]) -> bool:
+        """Return whether a module maps the network's last states to its logits, on some tokens.
+
+        Then the logits of chosen positions can be computed alone. Some models scale or cap them.
+        """
+        ids = torch.tensor([list(tokens)], device=self.device)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        was_training = self.model.training
+        self.model.eval()  # with dropout the two passes below would differ
+        ours = head(self.model.base_model(**inputs).last_hidden_state)
+        logits = self.model(**inputs).logits
+        self.model.train(was_training)
+        return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-4, rtol=1e-4)
+
 
 class LanguageModel:
-    """A distribution of texts; subclasses say how to draw (`_draw`) and score (`_score`) them."""
+    """A distribution of texts: a base or a proposal, whoever computes it.
 
+    `sample` draws texts with their log q, `log_prob` scores texts, `tokenizer` is between ids and
+    strings, and `name`, `revision` and `adapter` say which model it is. A subclass sets these
+    attributes, and says how texts come from uniforms (`_draw`) and how they are scored (`_score`).
+    """
+
+    name: str | None
+    revision: str | None
+    adapter: str | None
     tokenizer: Any
     max_tokens: int
     warp: Warp
@@ -145,6 +179,14 @@ class LanguageModel:
     def encode(self, texts: Sequence[str]) -> Texts:
         """Encode texts with this model's tokenizer."""
         return as_texts(list(texts), self.tokenizer)
+
+    def sample_together(
+        self, models: Sequence[Any], requests: Sequence[Request]
+    ) -> list[Part] | None:
+        """Draw rows of several models in one batch; None if they cannot be mixed."""
+        if len(models) > 1:
+            return None
+        return [Part(*self._draw(requests[0].uniforms(self.max_tokens)), None)]
 
     def _draw(self, uniforms: Array) -> Batch:
         raise NotImplementedError

@@ -87,7 +87,7 @@ def _adapted(model: Any, adapter: str, name: str) -> Any:
     except (OSError, ValueError) as error:
         raise InputError(
             f"the adapter {adapter!r} could not be put on {name!r}: "
-            f"{str(error).splitlines()[0]}. It must be a folder or hub id that peft wrote for "
+            f"{_first_line(error)}. It must be a folder or hub id that peft wrote for "
             "this model."
         ) from error
 

@@ -144,23 +144,11 @@ class MaskedLM(Network):
         return self._head(states[rows, at])
 
     @cached_property
-    @torch.inference_mode()
     def _head(self) -> Callable[[Tensor], Tensor] | None:
-        """The module that maps last states to logits, or None if the model has no such module.
-
-        It computes the logits of one position, not of all. It is used only if its logits equal
-        the model's on a test input, as for BERT and RoBERTa.
-        """
+        """The module that maps last states to logits, as in BERT; None if there is none."""
         others = [child for child in self.model.children() if child is not self.model.base_model]
-        if len(others) != 1:
-            return None
-        head: Callable[[Tensor], Tensor] = others[0]
-        ids = torch.tensor([self._framed((MASK,))], device=self.device)
-        states = self.model.base_model(input_ids=ids).last_hidden_state
-        logits = self.model(input_ids=ids).logits
-        ours = head(states[0])
-        same = ours.shape == logits[0].shape and torch.allclose(ours, logits[0], atol=1e-4)
-        return head if same else None
+        found = len(others) == 1 and self._is_head(others[0], self._framed((MASK,)))
+        return others[0] if found else None
 
     @cached_property
     def _banned(self) -> Tensor:

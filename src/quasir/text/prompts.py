@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,22 +27,24 @@ def as_chat(chat: Any) -> Chat | None:
     """Return checked messages."""
     if chat is None:
         return None
-    listed = list(chat) if isinstance(chat, Sequence) and not isinstance(chat, str) else []
-    messages = []
-    for message in listed:
-        pair = message
-        if isinstance(message, Mapping):
-            pair = (message.get("role"), message.get("content")) if len(message) == 2 else ()
-        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-            listed = []
-            break
-        messages.append((str(pair[0]), str(pair[1])))
-    if not listed:
+    listed = isinstance(chat, Sequence) and not isinstance(chat, str)
+    messages = [_as_message(given) for given in chat] if listed else []
+    checked = tuple(message for message in messages if message is not None)
+    if not checked or len(checked) < len(messages):
         raise InputError(
             f"chat is {short_repr(chat)}, but must be a list of messages such as "
             "{'role': 'user', 'content': 'Why?'}."
         )
-    return tuple(messages)
+    return checked
+
+
+def _as_message(given: Any) -> tuple[str, str] | None:
+    match given:
+        case {"role": str(role), "content": str(content)} if len(given) == 2:
+            return role, content
+        case (str(role), str(content)):
+            return role, content
+    return None
 
 
 def prefix_tokens(

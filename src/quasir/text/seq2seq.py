@@ -1,8 +1,7 @@
-"""Encoder-decoder models, conditional on a source text, as proposals (section 3.3)."""
+"""Encoder-decoder models, conditional on a source text, and round trips (section 3.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -10,10 +9,12 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from quasir.core.types import Array, Part, Request
+from quasir.core.arguments import check_count
+from quasir.core.types import Array
 from quasir.errors import InputError
 from quasir.text.decoding import Decoder, Stepper, move_rows
 from quasir.text.language_model import ModelOptions, NetworkLM
+from quasir.text.loading import load
 from quasir.text.log_prob import LOGITS_AT_ONCE, score_texts
 from quasir.text.texts import Texts
 
@@ -21,9 +22,8 @@ from quasir.text.texts import Texts
 class Seq2SeqLM(NetworkLM):
     """An encoder-decoder model given its source: `sample` draws targets, `log_prob` scores them.
 
-    The parameters are those of `CausalLM`, with a `source` text instead of a prompt. The source
-    is encoded once. Draws are decoded in waves: with the relative positions of some decoders (T5)
-    a new draw cannot take the row of an ended one.
+    The source is encoded once. Draws are decoded in waves: with the relative positions of some
+    decoders (T5) a new draw cannot take the row of an ended one.
 
     Parameters
     ----------
@@ -40,13 +40,7 @@ class Seq2SeqLM(NetworkLM):
     --------
     >>> import numpy as np
     >>> import quasir as qr
-    >>> from transformers import T5Config, T5ForConditionalGeneration
-    >>> tokenizer = qr.text.CausalLM("quasir/biographies").tokenizer
-    >>> sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
-    >>> ids = {"decoder_start_token_id": 0, "eos_token_id": tokenizer.eos_token_id}
-    >>> config = T5Config(vocab_size=len(tokenizer), **sizes, **ids)
-    >>> model = T5ForConditionalGeneration(config)  # of random weights
-    >>> lm = qr.text.Seq2SeqLM(source="A poet.", model=model, tokenizer=tokenizer, max_tokens=4)
+    >>> lm = qr.text.Seq2SeqLM("quasir/paraphraser", "Why is the sky blue?", max_tokens=8)
     >>> items, log_q = lm.sample(3, np.random.default_rng(0))
     >>> bool(np.allclose(lm.log_prob(items), log_q, atol=1e-3))
     True
@@ -76,15 +70,13 @@ class Seq2SeqLM(NetworkLM):
     def _refuse_too_long(self) -> None:
         """Compare the source, and texts behind the start token, with the model's positions."""
         limit = self.positions
-        if limit is None:
-            return
-        if self.max_tokens >= limit:
+        length = len(self.tokenizer(self.source).input_ids)
+        if limit is not None and self.max_tokens >= limit:
             raise InputError(
                 f"max_tokens = {self.max_tokens} is more than the {limit} positions of this model "
                 f"hold: set max_tokens to at most {limit - 1}."
             )
-        length = len(self.tokenizer(self.source).input_ids)
-        if length > limit:
+        if limit is not None and length > limit:
             raise InputError(
                 f"the source has {length} tokens, but this model has {limit} positions: give a "
                 "shorter source."
@@ -93,14 +85,6 @@ class Seq2SeqLM(NetworkLM):
     def given(self, source: str) -> Seq2SeqLM:
         """Return the model for another source; the weights are shared."""
         return self._variant(Seq2SeqLM, source=source)
-
-    def sample_together(
-        self, models: Sequence[Any], requests: Sequence[Request]
-    ) -> list[Part] | None:
-        """Draw rows of this model alone; None for several sources."""
-        if len(models) > 1:
-            return None
-        return [Part(*self._draw(requests[0].uniforms(self.max_tokens)), None)]
 
     def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         decoder = Decoder(_Seq2SeqStepper(self), self.end, self.max_tokens)
@@ -168,3 +152,69 @@ class _Seq2SeqStepper(Stepper):
         every = torch.arange(self.rows, device=self.lm.device)
         self.cache.batch_select_indices(move_rows(every, into, source, left))
         self.rows = left
+
+
+class RoundTrip(Seq2SeqLM):
+    """Draw paraphrases: translate a text by beam search, then draw translations back.
+
+    Parameters
+    ----------
+    there, back : str, or pair of a model and its tokenizer
+        The models for the two directions: folders or hub ids, such as ``facebook/wmt19-en-de``
+        and ``facebook/wmt19-de-en``.
+    text : str
+        The text to paraphrase.
+    beams : int
+        Beams of the first translation (the paper: 5).
+    top_k : int or None
+        Top-k of the draws back (the paper: 30).
+    max_tokens, temperature, top_p, device, dtype
+        See `CausalLM`; they apply to the draws back.
+
+    Attributes
+    ----------
+    source : str
+        The translation that the draws are conditional on.
+
+    Notes
+    -----
+    Top-k removes texts from the support. These draws cannot show how much mass p has on the
+    removed texts, and the distance to p never falls below that mass.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> model = "quasir/paraphraser"
+    >>> proposal = qr.text.RoundTrip(model, model, "Why is the sky blue?", beams=2, max_tokens=8)
+    >>> proposal.truncates
+    True
+    """
+
+    def __init__(
+        self,
+        there: Any,
+        back: Any,
+        text: str,
+        *,
+        beams: int = 5,
+        max_tokens: int = 64,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        check_count("beams", beams)
+        self.text, self.beams = text, beams
+        options = {"top_k": 30, **options}
+        placed: Any = {name: options[name] for name in ("device", "dtype") if name in options}
+        model, tokenizer = there if not isinstance(there, str) else load(there, "seq2seq", **placed)
+        if not isinstance(back, str):
+            options["model"], options["tokenizer"] = back
+            back = None
+        source = _translate(model, tokenizer, text, beams, max_tokens)
+        super().__init__(back, source, max_tokens=max_tokens, **options)
+
+
+@torch.inference_mode()
+def _translate(model: Any, tokenizer: Any, text: str, beams: int, max_tokens: int) -> str:
+    given = tokenizer([text], return_tensors="pt").to(model.device)
+    found = model.generate(**given, num_beams=beams, do_sample=False, max_new_tokens=max_tokens)
+    translation: str = tokenizer.decode(found[0], skip_special_tokens=True)
+    return translation
