@@ -260,4 +260,8 @@ def test_an_empty_folder_name_is_refused(recipe, tmp_path, monkeypatch):
     code, _, err = inside("run", recipe, "--out", "")
     assert code == 2
     assert "--out" in err or "folder" in err
+    with pytest.raises(qr.errors.InputError, match="fill the current folder"):
+        qr.Draws.from_arrays([0.0], [0.0]).save("")
+    with pytest.raises(qr.errors.StoreError, match="No file has such a name"):
+        qr.guides.boost({"a": 2.0}).save("")
     assert sorted(tmp_path.rglob("*")) == before

@@ -16,10 +16,10 @@ import typer
 from quasir.certificates.choice import check_option
 from quasir.certificates.curve import Curve, tradeoff
 from quasir.cli.bar import Bar, say
+from quasir.core.files import named_folder
 from quasir.core.streams import LARGEST_SEED
 from quasir.errors import InputError
 from quasir.estimation.quantities import GUARANTEED, OPTIONS
-from quasir.runs.folders import named_folder
 from quasir.runs.integrity import read_checked
 from quasir.store import Store
 

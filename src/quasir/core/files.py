@@ -26,6 +26,8 @@ def write_with(
     that. If two processes may write at once, a different `tag` for each separates their temporary
     files.
     """
+    if not path.name:
+        raise unwritable(path, ValueError("it has no name"))
     temporary = path.with_name(f".{path.name}{tag}.partial")
     try:
         write(temporary)
@@ -61,6 +63,16 @@ def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
     else:
         todo = "Give a folder that can be written."
     return StoreError(f"{shortened(path)} could not be written: {why}. {todo}")
+
+
+def named_folder(name: str | Path) -> Path:
+    """Return the folder of a run by its name; an empty name is refused."""
+    if not str(name).strip():
+        raise InputError(
+            "the folder of the run has an empty name, so its files would fill the current folder: "
+            "give a name (--out), or '.' for the current folder."
+        )
+    return Path(name)
 
 
 def make_folder(path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import LARGEST, as_log_beta, reals
+from quasir.core.files import named_folder
 from quasir.core.items import Tabular, as_items, concatenate, places_of, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
@@ -267,7 +268,8 @@ class Draws(Tabular):
 
         Items must be texts, numbers, arrays of numbers, or lists, tuples and dictionaries of those.
         """
-        with locked(Path(folder)):
+        folder = named_folder(folder)
+        with locked(folder):
             store = Store.create(
                 folder,
                 self.seed,

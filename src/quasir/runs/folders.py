@@ -7,17 +7,7 @@ from pathlib import Path
 from quasir.core.files import shortened
 from quasir.errors import InputError
 
-__all__ = ["must_be_possible", "named_folder"]
-
-
-def named_folder(name: str | Path) -> Path:
-    """Return the folder of a run by its name; an empty name is refused."""
-    if not str(name).strip():
-        raise InputError(
-            "the folder of the run has an empty name, so its files would fill the current folder: "
-            "give a name with --out, or '.' for the current folder."
-        )
-    return Path(name)
+__all__ = ["must_be_possible"]
 
 
 def must_be_possible(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from quasir import recipes
-from quasir.core.files import is_file
+from quasir.core.files import is_file, named_folder
 from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
@@ -21,7 +21,7 @@ from quasir.runs.contexts.given import contexts_of
 from quasir.runs.contexts.on_disk import ContextRun
 from quasir.runs.contexts.pipeline import draw_contexts, finish_contexts
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.folders import must_be_possible, named_folder
+from quasir.runs.folders import must_be_possible
 from quasir.runs.integrity import check_or_forget
 from quasir.runs.on_disk import Run
 from quasir.runs.opening import is_context_run

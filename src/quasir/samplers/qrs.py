@@ -114,8 +114,8 @@ class QRS(AtBeta[Samples]):
     """Propose x from q, and accept it with probability min(1, P(x)/(beta q(x))).
 
     The samples are i.i.d. from p_beta(x) = min(P(x), beta q(x))/Z_beta, Eq. 1 (`eq:p_beta`).
-    `sample` draws anew. `replay`, or ``draws.samples(certificate)``, gives the accepted ones of
-    draws that are there; if these chose beta, the samples are not exactly i.i.d.
+    `sample` draws anew. `replay` gives the accepted ones of draws that are there; if these chose
+    beta, the samples are not exactly i.i.d.
     `quasir.tradeoff` estimates the cost and the distance to p. The decision of Algorithm 1 is in
     `quasir.draws.acceptance`.
 

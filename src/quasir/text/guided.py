@@ -380,8 +380,8 @@ class Guided:
         Parameters
         ----------
         draws : Draws, or column of texts
-            Best drawn from this proposal. Whatever their seed, new draws share no random number
-            with them.
+            Best drawn from this proposal. Whatever their seed, new draws are independent of them.
+            (Not of which ones were accepted, with the same seed: give all draws, or another seed.)
 
         Returns
         -------
