@@ -86,6 +86,17 @@ def test_accepted_sets_are_nested(log_betas):
     assert all(small <= large for large, small in itertools.pairwise(sets))
 
 
+def test_the_samples_of_a_certificate_are_the_draws_accepted_at_its_beta():
+    draws = qr.draw(qr.Table({"a": 3, "b": 1}), qr.Table({"a": 1, "b": 1}), 1_000, seed=0)
+    certificate = qr.tradeoff(draws).at(tvd=0.05)
+    samples = draws.samples(certificate)
+    assert len(samples) == pytest.approx(1_000 * certificate.acceptance_rate.value, rel=0.1)
+    assert (samples.log_alpha > certificate.log_beta).all()
+    assert list(samples) == [draws[i] for i in draws.accepted(log_beta=certificate.log_beta)]
+    with pytest.raises(qr.errors.InputError, match="not a certificate"):
+        draws.samples(2.0)
+
+
 def test_impossible_items_are_never_accepted():
     draws = qr.Draws.from_arrays(log_p=np.full(5000, -np.inf), log_q=np.zeros(5000))
     assert len(draws.accepted(log_beta=-1e9)) == 0

@@ -23,7 +23,7 @@ from quasir.core.types import Array
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.binned_ratios import Ratios
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.formulas import ceiling_bound
+from quasir.estimation.formulas import accepted_draws, ceiling_bound
 from quasir.estimation.guarantee import guaranteed_level
 from quasir.estimation.intervals import Tail
 from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES
@@ -105,18 +105,16 @@ def _exact_level(evaluator: Evaluator) -> float:
 def largest_accepting(ratios: Ratios, rate: float) -> float | None:
     """Return the largest log beta with an acceptance rate of at least `rate`, or None.
 
-    AR = (sum over L of w/beta + |H|)/N (Eq. 2, `eq:ar`) falls with beta. Between two neighbouring
-    ratios only beta varies, so there the solution is beta = sum over L of w/(N rate - |H|).
+    It falls with beta (`accepted_draws`). Between two neighbouring ratios only beta varies, so the
+    solution there is beta = sum over L of w/(N rate - |H|).
     """
     n, size = ratios.n, ratios.n_possible
     if size == 0 or size < rate * n * (1 - 1e-12):
         return None
 
     def accepts(i: int) -> bool:
-        level = ratios.level(i)
-        s = ratios.at(np.array([level]))
-        low = float(s.low[0, 0] * np.exp(s.log_unit[0] - level))
-        return low + float(s.n_high[0]) >= rate * n
+        level = np.array([ratios.level(i)])
+        return bool(accepted_draws(ratios.at(level), level)[0] >= rate * n)
 
     first, last = -1, ratios.n_levels  # accepts(first), not accepts(last)
     while last - first > 1:

@@ -70,8 +70,8 @@ def warnings_about(e: Evidence) -> list[str]:
         )
         warnings.append(
             f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = "
-            f"{level_text(e.log_beta)}: the moments are those of few samples. {more}choose a smaller "
-            "beta."
+            f"{level_text(e.log_beta)}: the moments are those of few samples. {more}choose a "
+            "smaller beta."
         )
     return warnings
 

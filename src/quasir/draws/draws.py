@@ -185,6 +185,29 @@ class Draws(Tabular):
         """
         return np.flatnonzero(accepts(self.log_alpha, as_log_beta(beta, log_beta)))
 
+    def samples(self, certificate: Any) -> Draws:
+        """Return the draws that QRS accepts at a certificate's beta: samples from its p_beta.
+
+        Where these very draws chose the beta, the samples are not exactly i.i.d. from p_beta, and
+        the certificate's `choice` says so.
+
+        Examples
+        --------
+        >>> import quasir as qr
+        >>> target, proposal = qr.Table({"a": 3, "bb": 1}), qr.Table({"a": 1, "bb": 1})
+        >>> draws = qr.draw(target, proposal, 1_000, seed=0)
+        >>> cert = qr.tradeoff(draws).at(tvd=0.05, confidence=0.95)
+        >>> samples = draws.samples(cert)
+        >>> len(samples), samples[0]
+        (692, 'a')
+        """
+        if not hasattr(certificate, "log_beta"):
+            raise InputError(
+                f"{short_repr(certificate)} is not a certificate: give one from curve.at(...), or "
+                "use draws.accepted(beta)."
+            )
+        return self.take(self.accepted(log_beta=certificate.log_beta))
+
     def take(self, indices: ArrayLike) -> Draws:
         """Return the draws at `indices`, uniforms included."""
         at = places_of(indices, len(self))

@@ -146,6 +146,12 @@ def _acceptance_rate(t: _Terms) -> Pair:
     return np.minimum(rate, 1.0), rate * _se(t.variance_v, t.sums.n)
 
 
+def accepted_draws(s: Sums, log_beta: Array) -> Array:
+    """Return N times Eq. 2 (`eq:ar`), the sum over L of w/beta and |H|, for sums at these betas."""
+    accepted: Array = s.low[:, 0] * np.exp(s.log_unit - log_beta) + s.n_high
+    return accepted
+
+
 def _log_z(t: _Terms) -> Pair:
     """Eq. 5: log Z, the same at every beta."""
     _, total_y2, *_ = _in_units_of_z(t.sums.total, t.log_z)

@@ -112,7 +112,7 @@ _LIST = (
         ),
         guaranteed=True,
     ),
-    Quantity(  # 1 - p(A_beta), Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`)
+    Quantity(  # 1 - p(A_beta), Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`): an estimate
         name="tvd_bound",
         title="  at most (bound)",
         heading="TVD bound",
@@ -121,7 +121,7 @@ _LIST = (
         beyond="mass",
         upper="mass",
         option=Option(
-            help="Bound on the total variation distance, at most.",
+            help="The paper's bound on TVD, an estimate, at most.",
             asks="a bound on the total variation distance of at most {:g}",
         ),
         column="TVD bound",
