@@ -203,8 +203,8 @@ class Draws(Tabular):
         """
         if not hasattr(certificate, "log_beta"):
             raise InputError(
-                f"{short_repr(certificate)} is not a certificate: give one from curve.at(...), or "
-                "use draws.accepted(beta)."
+                f"a {type(certificate).__name__} is not a certificate: give one from "
+                "curve.at(...), or use draws.accepted(beta)."
             )
         return self.take(self.accepted(log_beta=certificate.log_beta))
 
