@@ -5,7 +5,6 @@ import pytest
 
 import quasir as qr
 from quasir.core.streams import BLOCK
-from quasir.draws import draw_blocks as module
 from quasir.draws.draw_blocks import CHECKED
 
 LETTERS = qr.Feature("early", lambda x: x < "c", boolean=True)
@@ -73,8 +72,8 @@ def test_what_is_left_out_is_not_scored():
 
 def test_a_possible_draw_left_out_is_noticed(monkeypatch):
     """A negative control: what the first test looks for can be seen."""
-    inner = module._fill
-    monkeypatch.setattr(module, "_fill", lambda p, e, i, at: inner(p, e, i, at[1:]))
+    inner = qr.Mixture.fill
+    monkeypatch.setattr(qr.Mixture, "fill", lambda q, e, i, at: inner(q, e, i, at[1:]))
     with pytest.raises((AssertionError, qr.errors.ScoreError)):
         test_every_possible_draw_has_its_log_q()
 

@@ -22,7 +22,6 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Items, Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
-from quasir.draws.noise import noise_warnings
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
@@ -154,11 +153,7 @@ class RowMaker:
         return self.rows(block, row, row + stop - start, check=start == 0)
 
     def rows(self, block: int, start: int, stop: int, check: bool = False) -> Draws:
-        """Return the draws of a block from row `start` on, before row `stop`.
-
-        With `check`, the first of them are scored again: log_prob must give what they were drawn
-        with.
-        """
+        """Return rows of a block; with `check`, the first of them are scored again."""
         return _drawn(
             self.target,
             self.proposal,
@@ -214,16 +209,33 @@ def _drawn(
     check: bool,
     batch_size: int | None = None,
 ) -> Draws:
-    """Score proposed items."""
+    """Score proposed items; those of a mixture under its other components where P(x) > 0."""
     items, log_each, known = part
     checked = np.arange(min(CHECKED, len(items)) if check else 0)
-    if isinstance(proposal, Mixture):
-        # A pass for log q of an item that the target forbids would be for nothing.
-        costly = any(
-            optional_attribute(part, "tokenizer") is not None for part in proposal.components
-        )
-        proposal.fill(log_each, items, checked if costly else np.arange(len(items)))
-    log_p, scores = _scored(target, proposal, items, log_each, known, batch_size)
+    parts = proposal.components if isinstance(proposal, Mixture) else []
+
+    def fill(at: NDArray[np.intp]) -> None:
+        if isinstance(proposal, Mixture):
+            proposal.fill(log_each, items, at)
+
+    # A language model's pass for log q of an item that the target forbids would be for nothing.
+    costly = any(optional_attribute(each, "tokenizer") is not None for each in parts)
+    fill(checked if costly else np.arange(len(items)))
+    columns: dict[str, Any] = {}
+    if isinstance(target, Product):
+        own = next((j for j, each in enumerate(parts) if each is target.base), None)
+
+        def log_base(left: NDArray[np.intp]) -> Array:
+            fill(left)
+            found: Array = log_each[own]
+            return found
+
+        scores = target.scores(items, known if own is None else log_base, batch_size)
+        log_p = check_log_scores(scores.log_p, items, repr(target))
+        columns = {name: getattr(scores, name) for name in ("log_base", "features", "spared")}
+    else:
+        log_p = score(target, items, batch_size)
+    fill(np.flatnonzero(log_p > -np.inf))
     log_q = proposal.mixed(log_each) if isinstance(proposal, Mixture) else log_each[0]
     if len(checked):
         check_rescored(proposal, take(items, checked), log_q[checked])
@@ -233,58 +245,13 @@ def _drawn(
         log_u=log_u,
         items=items,
         seed=seed,
-        warnings=cut_warnings(target, proposal) + noise_warnings(target, proposal),
-        **scores,
+        warnings=cut_warnings(target, proposal),
+        **columns,
     )
 
 
-def _scored(
-    target: Target,
-    proposal: Proposal,
-    items: Items,
-    log_each: Array,
-    known: Array | None,
-    batch_size: int | None,
-) -> tuple[Array, dict[str, Any]]:
-    """Return log P, and the base's and the features' columns of a product.
-
-    Where P(x) > 0, what is missing in `log_each` is filled in.
-    """
-    if not isinstance(target, Product):
-        log_p = score(target, items, batch_size)
-        _fill(proposal, log_each, items, np.flatnonzero(log_p > -np.inf))
-        return log_p, {}
-    own = _component(proposal, target.base)
-
-    def log_base(left: NDArray[np.intp]) -> Array:
-        _fill(proposal, log_each, items, left)
-        found: Array = log_each[own]
-        return found
-
-    scores = target.scores(items, known if own is None else log_base, batch_size)
-    log_p = check_log_scores(scores.log_p, items, repr(target))
-    _fill(proposal, log_each, items, np.flatnonzero(log_p > -np.inf))
-    columns = {
-        "log_base": scores.log_base,
-        "features": scores.features,
-        "spared": scores.spared,
-    }
-    return log_p, columns
-
-
-def _fill(proposal: Proposal, log_each: Array, items: Items, at: NDArray[np.intp]) -> None:
-    if isinstance(proposal, Mixture):
-        proposal.fill(log_each, items, at)
-
-
-def _component(proposal: Proposal, base: Any) -> int | None:
-    """Return the place of the base in a mixture; None if it is not there."""
-    parts = proposal.components if isinstance(proposal, Mixture) else []
-    return next((j for j, part in enumerate(parts) if part is base), None)
-
-
 class _Proposed(NamedTuple):
-    """Items, their log q under each component of the proposal, and log a where that is known."""
+    """Items, log q under each component (NaN where not known), and log a where it is known."""
 
     items: Items
     log_each: Array
@@ -300,11 +267,7 @@ class _Proposed(NamedTuple):
 
 
 def _propose(proposal: Proposal, n: int, rng: np.random.Generator, base: Any) -> _Proposed:
-    """Draw n items, and return their log a(x) too if drawing them computed it.
-
-    It does for draws from the base itself, and from the base with a guide. A mixture gives log q of
-    each item under the component that drew it, and NaN under the others.
-    """
+    """Draw n items, and return their log a(x) too if drawing them computed it."""
     # A short block is a whole block, cut; a prefix-stable proposal need not draw the rest.
     asked = n if optional_attribute(proposal, "prefix_stable") else BLOCK
     log_base = None

@@ -114,16 +114,15 @@ class BestDraws(Collector[Samples]):
 
     def add(self, piece: Draws) -> None:
         """Take a piece; past `enough`, only up to the n-th draw with P(x) > 0."""
-        first = self.enough - self.seen
-        if 0 < first < len(piece):
-            self.add(piece.take(np.arange(first)))
-            piece = piece.take(np.arange(first, len(piece)))
-        if self.next_stop() is None:
+        possible, missing = np.flatnonzero(piece.log_p > -np.inf), self.wanted - self.possible
+        nth = 0
+        if missing > 0:
+            nth = int(possible[missing - 1]) + 1 if missing <= len(possible) else len(piece)
+        used = max(self.enough - self.seen, nth)
+        if used <= 0:
             return
-        if self.seen >= self.enough:
-            possible = np.flatnonzero(piece.log_p > -np.inf)[: self.wanted - self.possible]
-            if self.possible + len(possible) >= self.wanted:
-                piece = piece.take(np.arange(possible[-1] + 1))
+        if used < len(piece):
+            piece = piece.take(np.arange(used))
         log_alpha = piece.log_alpha
         self.seen += len(piece)
         self.possible += int((log_alpha > -np.inf).sum())

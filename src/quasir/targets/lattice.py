@@ -126,11 +126,7 @@ class Ising:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        return self.log_score_of_reals(_states(items, self.size, 2))
-
-    def log_score_of_reals(self, states: NDArray[Any]) -> Array:
-        """Return log P as a function of real numbers, whose gradient is `grad`."""
-        spins = 2.0 * states - 1.0
+        spins = 2.0 * _states(items, self.size, 2) - 1.0
         scores: Array = ((spins @ self.coupling) * spins).sum(axis=1) / 2 + spins @ self.field
         return scores
 
@@ -216,10 +212,7 @@ class RBM:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        return self.log_score_of_reals(_states(items, self.size, 2))
-
-    def log_score_of_reals(self, states: NDArray[Any]) -> Array:
-        """Return log P as a function of real numbers, whose gradient is `grad`."""
+        states = _states(items, self.size, 2)
         inputs = self.hidden + states @ self.weights
         scores: Array = states @ self.visible + np.logaddexp(0.0, inputs).sum(axis=1)
         return scores
