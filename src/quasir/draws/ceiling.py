@@ -108,7 +108,7 @@ def ratio_bounds(target: Target, proposal: Proposal) -> RatioBounds:
             basis=_because(target, proposal, log_most, log_base),
         )
     if log_z is not None:
-        basis = f"Z is known to be {_shown(log_z)}: {_why_known(target, log_z)}."
+        basis = f"Z is known to be {_exp_text(log_z)}: {_why_known(target, log_z)}."
         return RatioBounds(log_z=log_z, bounds=bounds, basis=basis)
     if log_base == math.inf:
         why_not = "the proposal does not contain the base: mix it in with qr.Mixture"
@@ -213,11 +213,11 @@ def _because(target: Target, proposal: Proposal, log_most: float, log_base: floa
     else:
         least = f"{math.exp(-log_base):.3g}"
         share = f"q(x) is at least {least} times a(x) for every x that the target allows"
-    said = f", and b(x) is at most {_shown(log_most)} by what its features declare"
+    said = f", and b(x) is at most {_exp_text(log_most)} by what its features declare"
     if name == "target":
-        said = f", and its Z is {_shown(log_most)}"
-    return f"No ratio exceeds {_shown(log_most + log_base)}: {share}{said if log_most else ''}."
+        said = f", and its Z is {_exp_text(log_most)}"
+    return f"No ratio exceeds {_exp_text(log_most + log_base)}: {share}{said if log_most else ''}."
 
 
-def _shown(log: float) -> str:
+def _exp_text(log: float) -> str:
     return f"{math.exp(log):.4g}" if abs(log) < 200 else f"e^{log:.6g}"

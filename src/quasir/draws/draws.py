@@ -210,17 +210,7 @@ class Draws(Tabular):
 
     def take(self, indices: ArrayLike) -> Draws:
         """Return the draws at `indices`, uniforms included."""
-        at = places_of(indices, len(self))
-        return replace(
-            self,
-            log_p=self.log_p[at],
-            log_q=self.log_q[at],
-            log_u=self.log_u[at],
-            items=None if self.items is None else take(self.items, at),
-            log_base=None if self.log_base is None else self.log_base[at],
-            features={name: column[at] for name, column in self.features.items()},
-            spared=0,
-        )
+        return replace(self, **taken_columns(self, indices), spared=0)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Draws]) -> Draws:
@@ -238,18 +228,13 @@ class Draws(Tabular):
                 )
         if len(parts) == 1:
             return first
-        bases = [part.log_base for part in parts]
+        scores = {name: [getattr(part, name) for part in parts] for name in SCORES}
+        features = {name: [part.features[name] for part in parts] for name in first.features}
         return replace(
             first,
-            log_p=np.concatenate([part.log_p for part in parts]),
-            log_q=np.concatenate([part.log_q for part in parts]),
-            log_u=np.concatenate([part.log_u for part in parts]),
+            **{k: None if any(x is None for x in v) else joined(v) for k, v in scores.items()},
             items=None if first.items is None else concatenate([part.items for part in parts]),
-            log_base=None if any(base is None for base in bases) else joined(bases),
-            features={
-                name: np.concatenate([part.features[name] for part in parts])
-                for name in first.features
-            },
+            features={name: np.concatenate(columns) for name, columns in features.items()},
             spared=sum(part.spared for part in parts),
             known=first.known if all(p.known == first.known for p in parts) else RatioBounds(),
         )
@@ -359,6 +344,15 @@ class Draws(Tabular):
 
     def _numbers(self) -> dict[str, NDArray[Any] | None]:
         return {name: getattr(self, name) for name in SCORES}
+
+
+def taken_columns(table: Any, indices: ArrayLike) -> dict[str, Any]:
+    """Return the columns of draws or samples at `indices`, as fields."""
+    at = places_of(indices, len(table))
+    numbers = {name: None if x is None else x[at] for name, x in table._numbers().items()}
+    features = {name: column[at] for name, column in table.features.items()}
+    items = None if table.items is None else take(as_items(table.items), at)
+    return {**numbers, "items": items, "features": features}
 
 
 def _facts(store: Store) -> dict[str, Any]:

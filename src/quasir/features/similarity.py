@@ -190,7 +190,7 @@ def _in_package(name: str) -> Path | None:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):  # such as a module that was run and not imported
         return None
-    for place in (spec.submodule_search_locations or []) if spec is not None else []:
-        for mark in sorted(Path(place).glob(f"**/{MARK}")):
+    for path in (spec.submodule_search_locations or []) if spec is not None else []:
+        for mark in sorted(Path(path).glob(f"**/{MARK}")):
             return mark.parent
     return None

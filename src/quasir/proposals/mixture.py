@@ -109,18 +109,18 @@ class Mixture:
         uniforms = rng.random(n)
         which = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
         log_each = np.full((len(self.components), n - start), np.nan)
-        parts, places = [], []
+        parts, indices = [], []
         for j, child in enumerate(rng.spawn(len(self.components))):
             before = int((which[:start] == j).sum())
             at = np.flatnonzero(which[start:] == j)
             if len(at):
                 items, log_q = _rows(self.components[j], child, before, before + len(at))
                 parts.append(items)
-                places.append(at)
+                indices.append(at)
                 log_each[j, at] = log_q
-        if not places:
+        if not indices:
             return propose(self.components[0], 0, rng).items, log_each
-        order = np.argsort(np.concatenate(places), kind="stable")
+        order = np.argsort(np.concatenate(indices), kind="stable")
         return take(concatenate(parts), order), log_each
 
     def fill(self, log_each: Array, items: Items, at: NDArray[np.intp]) -> None:

@@ -162,8 +162,8 @@ class ScipyDistribution:
                     f"scipy cannot draw from {self!r}: {error}. Use other parameters."
                 ) from error
             return Batch(items, self.log_prob(items))
-        place = self._invert(rng.random(n))
-        return Batch(place + self._first, self._log_pmf[place])
+        index = self._invert(rng.random(n))
+        return Batch(index + self._first, self._log_pmf[index])
 
     def log_prob(self, items: Items) -> Array:
         """Return the log of each item's probability, or density."""
@@ -176,10 +176,10 @@ class ScipyDistribution:
         if self._first is None or values.dtype.kind not in "iu":
             return self._asked(values)
         values = values.astype(np.int64, copy=False)
-        place = values - self._first
-        outside = (place < 0) | (place >= len(self._log_pmf))
+        index = values - self._first
+        outside = (index < 0) | (index >= len(self._log_pmf))
         some_outside = bool(outside.any())
-        log_prob: Array = self._log_pmf[np.where(outside, 0, place) if some_outside else place]
+        log_prob: Array = self._log_pmf[np.where(outside, 0, index) if some_outside else index]
         if some_outside:
             log_prob[outside] = self._asked(values[outside])
         return log_prob

@@ -19,8 +19,8 @@ SUM_LIMIT = 2.0**950
 """Largest sum of weights that is used as it is, in units of 2**64; floats end at 2**1024."""
 
 FEWEST, MOST = 2**12, 2**20
-"""Buckets of the guide table: as many as there are places, within these limits."""
-CROWDED = 4.0  # places in a bucket, on average, from which on a binary search is faster
+"""Buckets of the guide table: as many as there are indices, within these limits."""
+CROWDED = 4.0  # indices in a bucket, on average, from which on a binary search is faster
 
 
 class Table:
@@ -64,7 +64,7 @@ class Table:
         keys = list(weights)
         column = as_items(keys)
         integers = isinstance(column, np.ndarray) and column.dtype.kind in "iu"
-        self._place: dict[Hashable, int] = {item: i for i, item in enumerate(keys)}
+        self._index: dict[Hashable, int] = {item: i for i, item in enumerate(keys)}
         self.support: Items = column if integers else Coded(tuple(keys), np.arange(len(keys)))
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(values)
@@ -93,24 +93,24 @@ class Table:
         """Return the log of each item's weight; -inf if that is 0 or absent."""
         check_items(items)
         if isinstance(items, Coded):
-            places = self._places(items.support)[items.codes]
+            indices = self._indices(items.support)[items.codes]
         else:
-            places = self._places(items)
-        return np.where(places >= 0, self._log_weight[places], -np.inf)
+            indices = self._indices(items)
+        return np.where(indices >= 0, self._log_weight[indices], -np.inf)
 
     def log_prob(self, items: Items) -> Array:
         """Return the log of each item's probability."""
         return self.log_score(items) - self._log_total
 
-    def _places(self, items: Items) -> NDArray[np.intp]:
+    def _indices(self, items: Items) -> NDArray[np.intp]:
         if isinstance(items, np.ndarray) and items.dtype.kind in "iu":
             distinct, inverse = np.unique(items, return_inverse=True)
-            places = [self._place.get(item, -1) for item in distinct.tolist()]
-            return np.array(places, dtype=np.intp)[inverse]
+            indices = [self._index.get(item, -1) for item in distinct.tolist()]
+            return np.array(indices, dtype=np.intp)[inverse]
         if items is getattr(self.support, "support", None):
             return np.arange(len(self._log_weight))
         try:
-            return np.array([self._place.get(item, -1) for item in items], dtype=np.intp)
+            return np.array([self._index.get(item, -1) for item in items], dtype=np.intp)
         except TypeError as error:
             raise InputError(
                 f"items of a table must be hashable, as strings, numbers and tuples are ({error}): "
@@ -122,30 +122,30 @@ class Table:
 
 
 class InverseCdf:
-    """Finds, for each uniform u in [0, 1), the first place whose cumulative probability is above u.
+    """Finds, for each uniform u in [0, 1), the first index whose cumulative probability is above u.
 
     It is ``np.searchsorted(cumulative, u, side="right")`` by the guide table of Chen and Asau
-    (1974): the bucket of u tells at which place to begin, and mostly that is the place itself.
+    (1974): the bucket of u tells at which index to begin, and mostly that is the index itself.
     On fresh uniforms it takes half the time of the binary search, whose branches are random.
     """
 
     def __init__(self, cumulative: Array) -> None:
         # The last end is infinite: a sum that rounds to less than 1 must not lead past it.
         self._ends = np.append(np.asarray(cumulative, dtype=np.float64)[:-1], np.inf)
-        places = len(self._ends)
-        self._buckets = min(max(2 ** (places - 1).bit_length(), FEWEST), MOST)
+        size = len(self._ends)
+        self._buckets = min(max(2 ** (size - 1).bit_length(), FEWEST), MOST)
         edges = np.arange(self._buckets + 1) / self._buckets
         begin = np.searchsorted(self._ends, edges, side="right")
-        self._crowded = places / self._buckets > CROWDED
+        self._crowded = size / self._buckets > CROWDED
         self._begin = begin[:-1]
 
     def __call__(self, u: Array) -> NDArray[np.intp]:
-        """Return the place that each uniform falls on."""
+        """Return the index that each uniform falls on."""
         if self._crowded:
             return np.searchsorted(self._ends, u, side="right")
-        place: NDArray[np.intp] = self._begin[(u * self._buckets).astype(np.intp)]
-        behind = self._ends[place] <= u
+        index: NDArray[np.intp] = self._begin[(u * self._buckets).astype(np.intp)]
+        behind = self._ends[index] <= u
         while behind.any():
-            place += behind
-            behind = self._ends[place] <= u
-        return place
+            index += behind
+            behind = self._ends[index] <= u
+        return index

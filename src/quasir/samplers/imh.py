@@ -127,10 +127,10 @@ class IndependentChain(Collector[ChainSamples]):
 
     def add(self, piece: Draws) -> None:
         log_w, log_alpha = piece.log_ratio, piece.log_alpha
-        places = np.arange(len(piece))
+        indices = np.arange(len(piece))
         if self.log_beta is not None:
-            places = piece.accepted(log_beta=self.log_beta)
-            log_w, log_alpha = np.maximum(log_w[places], self.log_beta), log_alpha[places]
+            indices = piece.accepted(log_beta=self.log_beta)
+            log_w, log_alpha = np.maximum(log_w[indices], self.log_beta), log_alpha[indices]
         starts, samples, done = self.schedule.cut(log_w > -np.inf, self._done)
         if self.n is not None:
             samples = samples[: self.n - self.count]
@@ -139,9 +139,9 @@ class IndependentChain(Collector[ChainSamples]):
         states = chain_states(log_w, log_alpha, self._log_w)
         full = self.n is not None and self.count + len(samples) == self.n
         self._count_steps(states, starts, int(samples[-1]) + 1 if full else len(states))
-        self.proposals = self.seen + (int(places[samples[-1]]) + 1 if full else len(piece))
+        self.proposals = self.seen + (int(indices[samples[-1]]) + 1 if full else len(piece))
         self.seen += len(piece)
-        self._candidates += len(places)
+        self._candidates += len(indices)
         # Samples before the first move of this piece repeat the state before it.
         own = states[samples]
         before = int((own < 0).sum())
@@ -149,11 +149,11 @@ class IndependentChain(Collector[ChainSamples]):
             assert self._here is not None
             self._kept.append(self._here.take(np.zeros(before, np.intp)))
         if before < len(own) or not self._kept:
-            self._kept.append(piece.take(places[own[before:]]))
+            self._kept.append(piece.take(indices[own[before:]]))
         self.count += len(samples)
         self._done = done
         if len(states) and states[-1] >= 0:
-            self._here = piece.take(places[states[-1:]])
+            self._here = piece.take(indices[states[-1:]])
             self._log_w = float(log_w[states[-1]])
 
     def _count_steps(self, states: NDArray[np.intp], starts: NDArray[np.intp], stop: int) -> None:

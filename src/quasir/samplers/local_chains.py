@@ -19,13 +19,7 @@ from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.base import (
-    Request,
-    Sampler,
-    budget_exceeded,
-    check_draws,
-    warn_if_hopeless,
-)
+from quasir.samplers.base import Request, Sampler, budget_exceeded, check_draws, warn_if_hopeless
 from quasir.samplers.results import ChainSamples
 from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
@@ -188,12 +182,12 @@ class _Run:
         used = len(draws)
         possible = np.flatnonzero(draws.log_p > -np.inf)
         while len(possible) and len(self.starts) < self.chains:
-            places, possible = np.split(possible, [self.chains - len(self.starts)])
-            found = self.sampler.starts(take(draws.items, places))
-            for place, state, value in zip(places, *found, strict=True):
+            indices, possible = np.split(possible, [self.chains - len(self.starts)])
+            found = self.sampler.starts(take(draws.items, indices))
+            for index, state, value in zip(indices, *found, strict=True):
                 if value > -np.inf:
                     self.starts.append((state, float(value)))
-                    used = int(place) + 1 if len(self.starts) == self.chains else used
+                    used = int(index) + 1 if len(self.starts) == self.chains else used
         return used
 
     def walk(self, group: range) -> None:

@@ -84,23 +84,23 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
                 streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
                 accepted = QRS(self.target, self.proposal, log_beta=self.log_beta).collector(None)
                 accepted.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
-            log_z = log_z_beta(self.log_beta, accepted.chances / accepted.seen)
+            log_z = log_z_beta(self.log_beta, accepted.acceptance_sum / accepted.seen)
         self._log_z_beta = self.target, self.proposal, self.log_beta, log_z
         return log_normaliser(log_z, log_prob, items, self.target, self.proposal)
 
 
 class Accepted(Collector[Result_co]):
-    """The draws accepted so far at one beta; `chances` sums all acceptance probabilities."""
+    """The draws accepted so far at one beta; `acceptance_sum` sums all acceptance probabilities."""
 
     def __init__(self, sampler: AtBeta[Result_co], n: int | None) -> None:
         super().__init__(n)
-        self.sampler, self.chances = sampler, 0.0
+        self.sampler, self.acceptance_sum = sampler, 0.0
 
     def add(self, piece: Draws) -> None:
         log_beta = self.sampler.log_beta
         self.sampler.check(piece)
         self.keep(piece, piece.accepted(log_beta=log_beta))
-        self.chances += float(np.exp(log_acceptance(piece.log_ratio, log_beta)).sum())
+        self.acceptance_sum += float(np.exp(log_acceptance(piece.log_ratio, log_beta)).sum())
 
     def result(self) -> Result_co:
         kept, log_beta = self.kept, self.sampler.log_beta

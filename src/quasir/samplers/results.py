@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import LARGEST, check_count, exp_or_inf, number, reals
 from quasir.core.formatting import level_text, short_repr
-from quasir.core.items import Coded, Column, Tabular, as_items, check_items, places_of, take
+from quasir.core.items import Coded, Column, Tabular, check_items
 from quasir.core.types import Array, Items
+from quasir.draws.draws import taken_columns
 from quasir.errors import InputError
 from quasir.estimation.estimate import Z95, Estimate
 
@@ -79,13 +80,7 @@ class SampleSet(Tabular):
 
     def take(self, indices: Any) -> Self:
         """Return the samples at `indices`; their proposals are those of all samples."""
-        at = places_of(indices, len(self))
-        taken: dict[str, Any] = {
-            name: None if column is None else column[at] for name, column in self._numbers().items()
-        }
-        taken["items"] = None if self.items is None else take(as_items(self.items), at)
-        taken["features"] = {name: column[at] for name, column in self.features.items()}
-        return replace(self, selected_from=self.found, **taken)
+        return replace(self, selected_from=self.found, **taken_columns(self, indices))
 
     def _numbers(self) -> dict[str, NDArray[Any] | None]:
         """Return the fields with a number for each sample: those declared to be arrays."""

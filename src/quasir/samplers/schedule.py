@@ -79,7 +79,7 @@ class Schedule:
             before = max(0, -(origin + self.burn_in + 1) // self.thin)
             first = origin + self.burn_in + self.thin * (before + 1)
             return starts, np.arange(first, n, self.thin), n - origin
-        # The first possible place at or after each.
+        # The first possible index at or after each.
         ahead = np.minimum.accumulate(np.where(possible, np.arange(n), n)[::-1])[::-1].tolist()
         begun, ended = [], []
         start = -done if done else (ahead[0] if n else n)

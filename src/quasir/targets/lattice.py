@@ -45,9 +45,9 @@ def grid(rows: int, columns: int, strength: float = 1.0) -> Array:
     strength = number("strength", strength)
     if not np.isfinite(strength):
         raise InputError(f"strength is {strength}, but must be finite.")
-    places = np.arange(rows * columns).reshape(rows, columns)
-    coupling = np.zeros((places.size, places.size))
-    for a, b in ((places[:, :-1], places[:, 1:]), (places[:-1], places[1:])):
+    sites = np.arange(rows * columns).reshape(rows, columns)
+    coupling = np.zeros((sites.size, sites.size))
+    for a, b in ((sites[:, :-1], sites[:, 1:]), (sites[:-1], sites[1:])):
         coupling[a.ravel(), b.ravel()] = coupling[b.ravel(), a.ravel()] = strength
     return coupling
 

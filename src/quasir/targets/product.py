@@ -125,7 +125,7 @@ class Product:
         items : column of items
         log_base : array or callable, optional
             log a(x) if it is known, as it is for items drawn from the base. A callable gets the
-            places of the items that are still possible, and returns the array, complete there.
+            indices of the items that are still possible, and returns the array, complete there.
         batch_size : int, optional
             How many items the base scores at once.
         """
