@@ -155,6 +155,7 @@ VALUES = {
             "QuasirWarning",
             "RecipeError",
             "ScoreError",
+            "ServerError",
         )
     },
     "metrics.Runs": (lambda: qr.metrics.over_runs([1.0, 2.0]), str),

@@ -228,11 +228,15 @@ class Draws(Tabular):
                 )
         if len(parts) == 1:
             return first
-        scores = {name: [getattr(part, name) for part in parts] for name in SCORES}
+        every = {name: [getattr(part, name) for part in parts] for name in SCORES}
+        scores: dict[str, Any] = {
+            name: None if any(column is None for column in columns) else np.concatenate(columns)
+            for name, columns in every.items()
+        }
         features = {name: [part.features[name] for part in parts] for name in first.features}
         return replace(
             first,
-            **{k: None if any(x is None for x in v) else joined(v) for k, v in scores.items()},
+            **scores,
             items=None if first.items is None else concatenate([part.items for part in parts]),
             features={name: np.concatenate(columns) for name, columns in features.items()},
             spared=sum(part.spared for part in parts),
