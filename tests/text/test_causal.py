@@ -94,12 +94,12 @@ def test_what_cannot_come_out_has_probability_0():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("rows", [1, 7, 64])
+@pytest.mark.parametrize("rows", [1, 7])
 def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
     """Law 5; and masked or padded positions never change a score."""
     lm, other = make(kind), make(kind)
     other._rows = rows
-    a, b = (m.sample(300, np.random.default_rng(3)) for m in (lm, other))
+    a, b = (m.sample(120, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_array_equal(a.items.offsets, b.items.offsets)
     np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)

@@ -51,7 +51,7 @@ def test_law_3(kind, settings):
 def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
     lm, other = make(kind), make(kind)
     other._rows = rows
-    a, b = (m.sample(200, np.random.default_rng(3)) for m in (lm, other))
+    a, b = (m.sample(80, np.random.default_rng(3)) for m in (lm, other))
     np.testing.assert_array_equal(a.items.ids, b.items.ids)
     np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)
     np.testing.assert_allclose(lm.log_prob(a.items), other.log_prob(a.items), atol=1e-4)

@@ -4,10 +4,23 @@ import numpy as np
 import torch
 
 import quasir as qr
+from quasir.tuning.dpg import Loop
 from quasir.tuning.rounds import Pool
 from tests.text.tiny import gpt2, tokenizer
 
-QUIET = {"progress": False}
+SMALL = {"steps": 60, "every": 10, "round_steps": 30, "batch": 32, "draws": 1000}
+
+
+def dpg(target, base, **options):
+    """Return a small and quiet run."""
+    return qr.tuning.DPG(target, base, **(SMALL | {"progress": False} | options))
+
+
+def loop_of(target, base, **options):
+    """Return the loop of a run that is over, with all its draws."""
+    loop = Loop(dpg(target, base, **({"round_steps": 20, "rate": 1e-2} | options)), None)
+    loop.go()
+    return loop
 
 
 def model(words=("a", "b"), limit=4, seed=0, double=False, **changes):

@@ -5,12 +5,18 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.tuning.dpg import Loop
 from quasir.tuning.policy import Policy
 from tests.text.tiny import every_text
-from tests.tuning.exact import QUIET, exact_kl, kl_tensor, model, noise, normalised, starts_with
-
-SMALL = {"steps": 60, "every": 10, "round_steps": 30, "batch": 32, "draws": 1000, "rate": 1e-2}
+from tests.tuning.exact import (
+    dpg,
+    exact_kl,
+    kl_tensor,
+    loop_of,
+    model,
+    noise,
+    normalised,
+    starts_with,
+)
 
 
 def best_reachable(base, p, texts, lora, steps=800, rate=2e-2):
@@ -32,9 +38,8 @@ def test_as_close_as_the_architecture_gets():
     has_b = qr.Feature("has b", lambda text: "b" in text.text)
     target = base * has_b * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    options = {"steps": 1000, "batch": 256, "draws": 8000, "round_steps": 100, "rate": 2e-2}
-    dpg = qr.tuning.DPG(target, base, lora=1, weight_decay=0.0, **options, **QUIET)
-    tuned = dpg.run()
+    options = {"steps": 700, "batch": 256, "draws": 8000, "round_steps": 100, "rate": 2e-2}
+    tuned = dpg(target, base, lora=1, weight_decay=0.0, every=50, **options).run()
     least = best_reachable(base, p, texts, lora=1)
     assert least > 0.1
     assert exact_kl(p, base, texts) > 2
@@ -47,8 +52,7 @@ def test_either_weight_lowers_the_divergence(centred):
     texts = every_text(base)
     target = base * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    options = SMALL | {"steps": 200, "rate": 5e-3, "draws": 2000}
-    tuned = qr.tuning.DPG(target, base, centred=centred, **options, **QUIET).run()
+    tuned = dpg(target, base, centred=centred, steps=200, rate=5e-3, draws=2000).run()
     assert exact_kl(p, tuned, texts) < 0.2 * exact_kl(p, base, texts)
 
 
@@ -58,9 +62,7 @@ def test_the_proposal_is_replaced_by_better_ones(adapt):
     texts = every_text(base)
     target = base * starts_with("a") * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    slow = SMALL | {"steps": 120, "rate": 2e-3, "round_steps": 20}
-    loop = Loop(qr.tuning.DPG(target, base, adapt=adapt, **slow, **QUIET), None)
-    loop.go()
+    loop = loop_of(target, base, adapt=adapt, steps=120, rate=2e-3)
     assert loop.rounds.current >= 2
     proposals = [
         loop.policy.frozen(loop.checkpoints.proposal(k)) for k in range(1, loop.rounds.proposals)
@@ -81,9 +83,7 @@ def test_the_proposal_is_replaced_by_better_ones(adapt):
 
 def test_a_policy_that_is_no_better_does_not_become_the_proposal():
     base = model(limit=3)
-    options = SMALL | {"rate": 1e-12, "steps": 40}
-    loop = Loop(qr.tuning.DPG(base * starts_with("a"), base, **options, **QUIET), None)
-    loop.go()
+    loop = loop_of(base * starts_with("a"), base, rate=1e-12, steps=40)
     assert loop.rounds.proposals == 1
     assert loop.rounds.count > 1
 
@@ -95,10 +95,10 @@ def test_a_warm_start_beats_a_cold_one_where_the_target_is_rare():
     target = base * starts_with("c a") * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
     assert np.exp(base.log_prob(texts))[p > 0].sum() < 1e-3
-    options = SMALL | {"draws": 8000, "give_up": 24_000, "steps": 30}
+    options = {"draws": 8000, "give_up": 24_000, "steps": 30, "rate": 1e-2}
     with pytest.warns(qr.errors.QuasirWarning, match="worth only"):
-        cold = qr.tuning.DPG(target, base, **options, **QUIET).run()
-    warm = qr.tuning.DPG(target, base, warm_start="c", **options, **QUIET).run()
+        cold = dpg(target, base, **options).run()
+    warm = dpg(target, base, warm_start="c", **options).run()
     colder, warmer = (exact_kl(p, lm, texts) for lm in (cold, warm))
     assert warmer < 0.3 * colder
     assert warm.prompt is None
@@ -107,9 +107,7 @@ def test_a_warm_start_beats_a_cold_one_where_the_target_is_rare():
 def test_a_warm_start_from_another_model():
     base = model(words=("a", "b", "c"), limit=4, seed=2)
     target = base * starts_with("c a")
-    other = base.prompted("c")
-    loop = Loop(qr.tuning.DPG(target, base, warm_start=other, **SMALL, **QUIET), None)
-    loop.go()
+    loop = loop_of(target, base, warm_start=base.prompted("c"), round_steps=30)
     given = loop.rounds.trained.drawn.sum(axis=0)
     assert given[0] > 0
     assert given[0] == given[1]  # half of the first draws each; the second is then replaced
@@ -122,7 +120,7 @@ def test_a_base_that_cuts_tokens_is_tuned_without_cutting():
         model=whole.model, tokenizer=whole.tokenizer, max_tokens=3, top_k=2, temperature=1.5
     )
     target = base * starts_with("a")
-    tuned = qr.tuning.DPG(target, base, **SMALL, **QUIET).run()
+    tuned = dpg(target, base, rate=1e-2).run()
     texts = every_text(base)
     p = normalised(target, texts)
     assert (p > 0).sum() < len(texts)
@@ -137,7 +135,7 @@ def test_nothing_outside_is_touched():
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
     for lora in (None, 2):
-        qr.tuning.DPG(base * starts_with("a"), base, lora=lora, dropout=0.1, **SMALL, **QUIET).run()
+        dpg(base * starts_with("a"), base, lora=lora, dropout=0.1, steps=20, rate=1e-2).run()
     after = torch.rand(3), np.random.rand(3)  # noqa: NPY002
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
@@ -153,9 +151,7 @@ def test_a_run_is_fixed_by_its_seed():
     base = model(limit=3)
     target = base * starts_with("a")
     first, again, other = (
-        qr.tuning.DPG(target, base, seed=seed, dropout=0.1, **SMALL, **QUIET)
-        .run()
-        .model.state_dict()
+        dpg(target, base, seed=seed, dropout=0.1, rate=1e-2).run().model.state_dict()
         for seed in (3, 3, 4)
     )
     assert all(torch.equal(first[name], again[name]) for name in first)

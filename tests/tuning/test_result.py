@@ -1,5 +1,7 @@
 """What a run leaves behind: a model that loads, a log, a figure; and how it goes on."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -11,48 +13,56 @@ import pytest
 import torch
 
 import quasir as qr
-from quasir.tuning.evaluation import format_row
+from quasir.tuning.evaluation import Log, format_row
 from tests.text.tiny import every_text
-from tests.tuning.exact import QUIET, model, noise, starts_with
+from tests.tuning.exact import dpg, model, noise, starts_with
 from tests.waiting import wait_until
 
-SMALL = {"steps": 40, "every": 10, "round_steps": 20, "batch": 32, "draws": 1000, "rate": 1e-2}
+SHORT = {"steps": 40, "round_steps": 20, "rate": 1e-2}
 
 
-def tuned_in(folder, **options):
+def run_in(folder, **options):
     base = model(limit=3)
     target = (base * starts_with("a")).watch(noise(1.0))
-    return base, target, qr.tuning.DPG(target, base, out=folder, **SMALL, **QUIET, **options)
+    return dpg(target, base, out=folder, **(SHORT | options))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a run that has ended, the run, its proposal, and what it printed."""
+    folder = tmp_path_factory.mktemp("tuning") / "out"
+    run, printed = run_in(folder, progress=True), io.StringIO()
+    with contextlib.redirect_stderr(printed):
+        tuned = run.run()
+    return folder, run, tuned, printed.getvalue().splitlines()
 
 
 def rows_of(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def test_the_result_of_a_full_run_loads(tmp_path):
-    base, target, dpg = tuned_in(tmp_path / "out")
-    tuned = dpg.run()
-    loaded = qr.text.CausalLM(str(tmp_path / "out"), max_tokens=3, device="cpu")
-    texts = every_text(base)
+def test_the_result_of_a_full_run_loads(finished):
+    folder, run, tuned, _ = finished
+    loaded = qr.text.CausalLM(str(folder), max_tokens=3, device="cpu")
+    texts = every_text(run.base)
     np.testing.assert_allclose(loaded.log_prob(texts), tuned.log_prob(texts), atol=1e-6)
     assert np.exp(tuned.log_prob(texts)).sum() == pytest.approx(1, abs=1e-5)
-    draws = qr.draw(target, tuned, 1000, seed=1)
+    draws = qr.draw(run.target, tuned, 1000, seed=1)
     assert (draws.log_p > -np.inf).mean() > 0.9
-    names = {file.name for file in (tmp_path / "out").iterdir()}
+    names = {file.name for file in folder.iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json", "log.jsonl"} <= names
     assert {"learning.png", "tuning.json"} <= names
     assert not names & {"partial", "checkpoint", "log.partial"}
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert config["dtype"] == "float16"
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "float16"
 
 
 def test_the_result_of_an_adapter_loads_on_the_base(tmp_path):
-    whole = model(limit=3)
-    whole.model.save_pretrained(tmp_path / "base")
-    whole.tokenizer.save_pretrained(tmp_path / "base")
+    given = model(limit=3)
+    given.model.save_pretrained(tmp_path / "base")
+    given.tokenizer.save_pretrained(tmp_path / "base")
     base = qr.text.CausalLM(str(tmp_path / "base"), max_tokens=3, device="cpu")
     out = str(tmp_path / "out")
-    tuned = qr.tuning.DPG(base * starts_with("a"), base, lora=2, out=out, **SMALL, **QUIET).run()
+    tuned = dpg(base * starts_with("a"), base, lora=2, out=out, **SHORT).run()
     loaded = qr.text.CausalLM(str(tmp_path / "base"), adapter=out, max_tokens=3, device="cpu")
     texts = every_text(base)
     np.testing.assert_allclose(loaded.log_prob(texts), tuned.log_prob(texts), atol=1e-5)
@@ -64,24 +74,17 @@ def test_the_result_of_an_adapter_loads_on_the_base(tmp_path):
 
 
 def test_a_prompt_and_a_temperature_are_kept(tmp_path):
-    plain = model(limit=3)
-    base = qr.text.CausalLM(
-        model=plain.model, tokenizer=plain.tokenizer, max_tokens=3, prompt="b a", temperature=0.8
-    )
-    tuned = qr.tuning.DPG(base * starts_with("a"), base, out=tmp_path / "out", **SMALL, **QUIET)
-    lm = tuned.run()
+    base = model(limit=3).varied(prompt="b a", temperature=0.8)
+    lm = dpg(base * starts_with("a"), base, out=tmp_path / "out", **SHORT).run()
     assert (lm.prompt, lm.warp.temperature, lm.max_tokens) == ("b a", 0.8, 3)
-    texts = every_text(base)
-    assert np.exp(lm.log_prob(texts)).sum() == pytest.approx(1, abs=1e-5)
+    assert np.exp(lm.log_prob(every_text(base))).sum() == pytest.approx(1, abs=1e-5)
     batch = lm.sample(500, np.random.default_rng(0))
     np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
 
 
-def test_the_log_says_what_happened(tmp_path, capsys):
-    base = model(limit=3)
-    target = (base * starts_with("a")).watch(noise(1.0))
-    qr.tuning.DPG(target, base, out=tmp_path / "out", **SMALL).run()
-    rows = rows_of(tmp_path / "out")
+def test_the_log_says_what_happened(finished):
+    folder, *_, shown = finished
+    rows = rows_of(folder)
     assert [row["step"] for row in rows if row["event"] == "evaluation"] == [10, 20, 30, 40]
     assert rows[0]["event"] == "round"
     for row in rows:
@@ -95,20 +98,17 @@ def test_the_log_says_what_happened(tmp_path, capsys):
         assert row["clipped"] == 0
     assert rows[-1]["kl"]["value"] < rows[0]["kl"]["value"]
     assert rows[-1]["draws"] >= 2000
-    shown = capsys.readouterr().err.splitlines()
     assert len([line for line in shown if line.startswith("step")]) == len(rows)
     for part in ("step    40", "KL ", "TVD ", "starts with a ", "Z ", "ESS ", "samples/s"):
         assert part in shown[len(rows) - 1], part
 
 
-def test_the_log_is_that_of_the_exact_values(tmp_path):
-    base, _, dpg = tuned_in(tmp_path / "out")
-    dpg.run()
-    row = rows_of(tmp_path / "out")[0]
-    texts = every_text(base)
-    a = np.exp(base.log_prob(texts))
+def test_the_log_is_that_of_the_exact_values(finished):
+    folder, run, *_ = finished
+    row = rows_of(folder)[0]
+    texts = every_text(run.base)
     fires = np.array([text.text.startswith("a") for text in texts])
-    z = a[fires].sum()
+    z = np.exp(run.base.log_prob(texts))[fires].sum()
     for name, exact in (("kl", -np.log(z)), ("tvd", 1 - z), ("log_z", np.log(z))):
         assert abs(row[name]["value"] - exact) < 4 * row[name]["se"]
     moment = row["moments"]["starts with a"]
@@ -123,29 +123,24 @@ def test_a_line_without_numbers():
     assert "KL unknown" in format_row(row)
 
 
-def test_a_finished_run_is_not_run_again(tmp_path):
-    base, _, dpg = tuned_in(tmp_path / "out")
-    first = dpg.run()
-    before = (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns
-    again = dpg.run()
-    assert (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns == before
-    texts = every_text(base)
+def test_a_finished_run_is_not_run_again(finished):
+    folder, run, first, _ = finished
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    again = run.run()
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+    texts = every_text(run.base)
     np.testing.assert_array_equal(first.log_prob(texts), again.log_prob(texts))
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path):
-    base, target, dpg = tuned_in(tmp_path / "out")
-    dpg.run()
-    other = qr.tuning.DPG(target, base, out=tmp_path / "out", **(SMALL | {"batch": 16}), **QUIET)
+def test_a_folder_of_another_run_is_refused(finished):
     with pytest.raises(qr.errors.InputError, match="other options: batch = 32, now 16"):
-        other.run()
+        run_in(finished[0], batch=16).run()
 
 
 def test_tensorboard_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    *_, dpg = tuned_in(tmp_path / "out", tensorboard=True)
     with pytest.raises(qr.errors.InputError, match="pip install tensorboard"):
-        dpg.run()
+        run_in(tmp_path / "out", tensorboard=True).run()
 
 
 def test_tensorboard_is_written(tmp_path, monkeypatch):
@@ -164,11 +159,9 @@ def test_tensorboard_is_written(tmp_path, monkeypatch):
     module = type(sys)("tensorboard")
     module.SummaryWriter = Writer
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    *_, dpg = tuned_in(tmp_path / "out", tensorboard=True)
-    dpg.run()
-    rows = rows_of(tmp_path / "out")
+    run_in(tmp_path / "out", tensorboard=True).run()
     kls = [value for name, value, step in written if name == "kl"]
-    assert kls == [row["kl"]["value"] for row in rows]
+    assert kls == [row["kl"]["value"] for row in rows_of(tmp_path / "out")]
 
 
 KILLED = """
@@ -182,50 +175,50 @@ long_run(sys.argv[1]).run()
 def long_run(folder):
     base = model(limit=3)
     target = base * starts_with("a") * qr.tilt(noise(1.0), 1.0)
-    options = {
-        "dropout": 0.1,
-        "steps": 140,
-        "every": 10,
-        "round_steps": 40,
-        "batch": 32,
-        "draws": 1000,
-    }
-    return qr.tuning.DPG(target, base, out=folder, rate=1e-2, patience=20, **options, **QUIET)
+    options = {"dropout": 0.1, "steps": 140, "round_steps": 40, "rate": 1e-2, "patience": 20}
+    return dpg(target, base, out=folder, **options)
 
 
-def started(folder):
+def kill_after(folder, lines):
+    """Start the run in a process, and kill it once its log has so many lines."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(folder)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-
-
-def kill_after(folder, lines):
-    """Start the run, and kill it once its log has so many lines."""
-    process, log = started(folder), folder / "log.jsonl"
+    log = folder / "log.jsonl"
     wait_until(lambda: log.is_file() and len(log.read_text().splitlines()) >= lines, process)
     process.kill()
     _, error = process.communicate()
     assert process.returncode == -signal.SIGKILL, error.decode()
 
 
-def test_killed_and_started_again_it_ends_as_if_it_had_not_been(tmp_path):
-    """Killed for good in the second round, and again later; the weights are the same to the bit."""
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    undisturbed = long_run(whole).run()
+def test_killed_and_started_again_it_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+    """Killed in the second round, stopped again later; the weights are the same to the bit."""
+    intact, broken = tmp_path / "intact", tmp_path / "broken"
+    undisturbed = long_run(intact).run()
     kill_after(broken, 6)
     assert not (broken / "model.safetensors").exists()
-    kill_after(broken, 12)
+    write = Log.write
+
+    def stop_at_12(log, *given, **facts):
+        write(log, *given, **facts)
+        if len(log.rows) == 12:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Log, "write", stop_at_12)
+    with pytest.raises(KeyboardInterrupt):
+        long_run(broken).run()
+    monkeypatch.undo()
     assert not (broken / "model.safetensors").exists()
     resumed = long_run(broken).run()
     ours, theirs = resumed.model.state_dict(), undisturbed.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     ours, theirs = (
         [{k: v for k, v in row.items() if "second" not in k} for row in rows_of(folder)]
-        for folder in (broken, whole)
+        for folder in (broken, intact)
     )
     assert ours == theirs
     assert len(ours) > 16
