@@ -22,9 +22,8 @@ def write_with(
 ) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it to `path`.
 
-    With `durable`, wait until the file is on the disk; a file that can be made again does not need
-    that. If two processes may write at once, a different `tag` for each separates their temporary
-    files.
+    `durable` waits until the file is on the disk. A different `tag` for each separates the
+    temporary files of processes that may write at once.
     """
     if not path.name:
         raise unwritable(path, ValueError("it has no name"))
@@ -35,13 +34,11 @@ def write_with(
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise unwritable(path, error) from error
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise unwritable(path, error) from error
         raise
 
 

@@ -28,14 +28,10 @@ BLOCK = 1024
 """Draws in a block. A constant of the format: another value gives other draws.
 
 It is small, so that a proposal that must draw whole blocks wastes little on the last one, and
-large enough that making two generators (35 us) costs less than drawing (70 us for the cheapest
-proposals).
+large enough that making two generators (35 us) costs less than drawing (70 us at the least).
 """
-
 VERSION = 2  # version of the keys, which is the format of runs on disk: others are refused
-
-WORD = 2**32
-"""numpy cuts a key into words of 32 bits; a longer number would run into the next place."""
+WORD = 2**32  # numpy cuts a key into words of 32 bits; a longer number would run into the next one
 LARGEST_SEED = 2**128 - 1  # numpy gives a seed four words; a longer one would run into the key
 
 
@@ -46,48 +42,27 @@ class Purpose(IntEnum):
     which are counted from 0.
     """
 
-    PROPOSE = 2**31
-    """Items of a block of draws."""
-    ACCEPT = 2**31 + 1
-    """Uniforms of a block of draws."""
-    FIT = 2**31 + 2
-    """Draws that lambda is fitted on."""
-    CHECK = 2**31 + 3
-    """Draws that the moments of a fitted target are checked on."""
-    NORMALISE = 2**31 + 4
-    """Draws that Z_beta is estimated on."""
-    WALK = 2**31 + 5
-    """Moves of a Markov chain; the index is the chain."""
-    RESAMPLE = 2**31 + 6
-    """Choice from a pool of draws."""
-    COMPARE = 2**31 + 7
-    """A run of a comparison; the index is its cost in proposals a sample, the part is the run."""
-    TUNE_DRAW = 2**31 + 8
-    """Draws of a round of tuning; the index is the round, the part is the proposal."""
-    TUNE_THIN = 2**31 + 9
-    """Which of those draws are kept."""
-    TUNE_BATCH = 2**31 + 10
-    """Minibatch of a step of tuning."""
-    TUNE_DROPOUT = 2**31 + 11
-    """Dropout of a step of tuning."""
-    TUNE_INITIAL = 2**31 + 12
-    """Initial weights of an adapter."""
-    SUPPORT = 2**31 + 13
-    """Draws of the base that show whether the proposal reaches all of the target."""
-    GUIDE = 2**31 + 14
-    """Draws that a guide's factors are fitted on; the index is the round."""
-    CONTEXT = 2**31 + 15
-    """A context: its place, and the hash of its text."""
-    LEARNED = 2**31 + 16
-    """Items of a proposal that learned from draws; the key has the hash of what it learned."""
+    PROPOSE = 2**31  # items of a block of draws
+    ACCEPT = 2**31 + 1  # uniforms of a block of draws
+    FIT = 2**31 + 2  # draws that lambda is fitted on
+    CHECK = 2**31 + 3  # draws that the moments of a fitted target are checked on
+    NORMALISE = 2**31 + 4  # draws that Z_beta is estimated on
+    WALK = 2**31 + 5  # moves of a Markov chain; the index is the chain
+    RESAMPLE = 2**31 + 6  # choice from a pool of draws
+    COMPARE = 2**31 + 7  # a run (the part) of a comparison; the index is the proposals per sample
+    TUNE_DRAW = 2**31 + 8  # draws of a round (the index) of tuning, from a proposal (the part)
+    TUNE_THIN = 2**31 + 9  # which of those draws are kept
+    TUNE_BATCH = 2**31 + 10  # minibatch of a step of tuning
+    TUNE_DROPOUT = 2**31 + 11  # dropout of a step of tuning
+    TUNE_INITIAL = 2**31 + 12  # initial weights of an adapter
+    SUPPORT = 2**31 + 13  # draws of the base that show what the proposal does not reach
+    GUIDE = 2**31 + 14  # draws that a guide's factors are fitted on; the index is the round
+    CONTEXT = 2**31 + 15  # a context: its index, and the hash of its text
+    LEARNED = 2**31 + 16  # items of a proposal that learned from draws: its hash is in the key
 
 
 def root_seed(seed: Seed) -> int:
-    """Return the integer that a run is seeded with.
-
-    An integer is returned as it is, None takes fresh entropy from the system, and a
-    Generator gives 128 of its bits.
-    """
+    """Return the integer of a seed: itself, 128 bits of a Generator, or fresh entropy for None."""
     if seed is None:
         entropy = np.random.SeedSequence().entropy
         assert isinstance(entropy, int)
@@ -109,10 +84,7 @@ def stream(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> np.ran
 
 
 def derived_seed(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> int:
-    """Return a seed of 128 bits, for a purpose that needs a whole run of its own.
-
-    Two derived seeds are as unlikely to be equal as any two random numbers of 128 bits.
-    """
+    """Return a seed of 128 bits, for a purpose that needs a whole run of its own."""
     return _seed_of(_sequence(seed, purpose, index, part))
 
 

@@ -179,8 +179,7 @@ class _ProcessCrew:
 
     def _submit(self, stop: Stop, alone: bool) -> None:
         """Give tasks to idle processes, or one suspect to one process."""
-        at_once = 1 if alone else self.processes
-        while (self.suspects or self.left) and len(self.running) < at_once:
+        while (self.suspects or self.left) and len(self.running) < (1 if alone else self.processes):
             if self.failures.final is not None or stop() is not None:
                 self.left.clear()
                 self.suspects.clear()

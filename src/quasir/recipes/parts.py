@@ -18,8 +18,7 @@ from quasir.guides import Language, choice, grammar, json_schema, regex
 
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d{1,4}")
 """Numbers that YAML reads as a text: it wants a point and a sign, as in 1.0e+5."""
-LARGEST_COUNT = 10**12
-LARGEST_FLOAT_BITS = 1023
+LARGEST_COUNT, LARGEST_FLOAT_BITS = 10**12, 1023
 
 
 def _whole(value: Any) -> Any:
@@ -49,13 +48,11 @@ Fraction = Annotated[Finite, Field(gt=0, le=1)]
 Count = Annotated[int, Field(gt=0, le=LARGEST_COUNT), BeforeValidator(_whole)]
 SeedNumber = Annotated[int, Field(ge=0, le=LARGEST_SEED), BeforeValidator(_whole)]
 Cosine = Annotated[Finite, Field(ge=-1, le=1)]
+# Logits that are divided by less, or by more, no longer differ as numbers.
 Temperature = Annotated[Positive, Field(ge=1e-3, le=1e3)]
-"""Logits that are divided by less, or by more, no longer differ as numbers."""
+# Means of a Poisson distribution whose log-probability is right to 1e-5: it is a difference of
+# numbers near mean * log(mean), and at 1e15 it would be off by whole units.
 Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
-"""Means of a Poisson distribution whose log-probability is right to 1e-5.
-
-It is a difference of numbers near mean * log(mean); at 1e15 it would be off by whole units.
-"""
 
 FIELD = re.compile(r"\{(\{)?([A-Za-z_]\w*)\}(?(1)\})")
 """A field of a context in a text; with its first group, the text of one in doubled braces."""
@@ -168,9 +165,8 @@ class LanguageSpec(Part):
 class SimilaritySpec(Part):
     """The similarity of a text to a given one, by sentence embeddings.
 
-    `instead` names an installed package that carries a better model, and its own threshold:
-    cosines of two models have different scales. A recipe that is read takes the package where it
-    is installed, so a run keeps the model that was used.
+    `instead` names a package with a better model, and its own threshold, since cosines of two
+    models have different scales. Where it is installed, a recipe that is read takes it.
     """
 
     templates: ClassVar = {"text": str}
@@ -288,21 +284,13 @@ class FeatureSpec(Part):
 
 
 class GuideSpec(Part):
-    """A guide: a file that was written before, or masks and boosts.
+    """A guide: a file that was written before, or masks and boosts."""
 
-    Attributes
-    ----------
-    mask : list of str
-        Features of the recipe that are languages.
-    boost : list or dict
-        Features of the recipe, or words; a dictionary gives their factors.
-    file : str
-        A guide that `quasir tune --guide` or `Guide.save` wrote, beside the recipe; or a built-in
-        one, such as quasir/scientists.
-    """
-
+    # Features of the recipe that are languages.
     mask: Annotated[list[Name], Field(min_length=1)] | None = None
+    # Features of the recipe, or words; a dictionary gives their factors.
     boost: Annotated[dict[Name, Positive], Field(min_length=1)] | list[Name] | None = None
+    # One that `quasir tune --guide` or `Guide.save` wrote beside the recipe, or a built-in one.
     file: Name | None = None
 
     @model_validator(mode="before")

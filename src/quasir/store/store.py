@@ -154,7 +154,7 @@ class Store:
         return self.manifest.warnings
 
     def how_to_draw(self, *options: str) -> str:
-        """Return the sentence that says how to get draws that are absent or damaged."""
+        """Say how to get draws that are absent or damaged."""
         if self.manifest.recipe is None:
             return "No recipe says how to draw them: save them again, into another folder."
         own_code = any(name.endswith(".py") for name in self.manifest.code)
