@@ -284,13 +284,21 @@ class FeatureSpec(Part):
 
 
 class GuideSpec(Part):
-    """A guide: a file that was written before, or masks and boosts."""
+    """A guide: a file that was written before, or masks and boosts.
 
-    # Features of the recipe that are languages.
+    Attributes
+    ----------
+    mask : list of str
+        Features of the recipe that are languages.
+    boost : list or dict
+        Features of the recipe, or words; a dictionary gives their factors.
+    file : str
+        A guide that `quasir tune --guide` or `Guide.save` wrote, beside the recipe; or a built-in
+        one, such as quasir/scientists.
+    """
+
     mask: Annotated[list[Name], Field(min_length=1)] | None = None
-    # Features of the recipe, or words; a dictionary gives their factors.
     boost: Annotated[dict[Name, Positive], Field(min_length=1)] | list[Name] | None = None
-    # One that `quasir tune --guide` or `Guide.save` wrote beside the recipe, or a built-in one.
     file: Name | None = None
 
     @model_validator(mode="before")
