@@ -4,7 +4,7 @@ The target is SmolLM2-135M-Instruct restricted to texts that contain the word. T
 plain model, the model with each of three prompts, and the model with a boost: tokens that spell the
 word get a factor. The table at the end says what each is worth.
 
-    pip install 'quasir[text]' gguf accelerate
+    pip install '.[text]' gguf accelerate
     python examples/amazing.py --folder models/smollm2 --out runs/amazing
 
 If it is stopped, the same command goes on.

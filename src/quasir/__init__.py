@@ -95,7 +95,7 @@ def __getattr__(name: str) -> Any:
             return importlib.import_module(f"quasir.{name}")
         except ModuleNotFoundError as error:
             raise errors.InputError(
-                f"quasir.{name} needs {error.name}: pip install 'quasir[text]'."
+                f"quasir.{name} needs {error.name}: pip install '.[text]' in a clone."
             ) from error
     raise AttributeError(f"module 'quasir' has no attribute {name!r}")
 

@@ -15,7 +15,7 @@ from quasir.guides.guide import FACTS, Setting
 from quasir.guides.trie import Trie
 from quasir.recipes.building import build
 from quasir.text.fingerprints import find_setting, tokenizer_digest, weights_digest
-from quasir.text.guided import Guided
+from quasir.text.guided import Guided, Part, mix_parts
 from tests.guides.small import model, texts_of
 
 PIECES = ("a", "b", "ab")
@@ -84,6 +84,8 @@ def test_a_trie_is_refused_with_another_language():
     assert trie.cuts
     with pytest.raises(qr.errors.InputError, match="two tries"):
         guide * trie
+    with pytest.raises(qr.errors.InputError, match="languages was"):  # its mask is another part's
+        mix_parts(lm, [Part(0.4, qr.guides.regex(PATTERN)), Part(0.6, trie)])
     bare = Trie(trie.parent, trie.token, trie.probability, trie.mass, trie.cut)
     with pytest.raises(qr.errors.InputError, match="not recorded"):
         lm.guided(qr.guides.regex(PATTERN) * bare)

@@ -256,7 +256,9 @@ class Curve:
         try:
             import pandas as pd
         except ImportError as error:
-            raise InputError("to_frame needs pandas: pip install 'quasir[pandas]'.") from error
+            raise InputError(
+                "to_frame needs pandas: pip install '.[pandas]' in a clone."
+            ) from error
         return pd.DataFrame(self.columns())
 
     def plot(self) -> Figure:

@@ -303,7 +303,9 @@ class Tabular:
         try:
             import pandas as pd
         except ImportError as error:
-            raise InputError("to_frame needs pandas: pip install 'quasir[pandas]'.") from error
+            raise InputError(
+                "to_frame needs pandas: pip install '.[pandas]' in a clone."
+            ) from error
         return pd.DataFrame(self._columns())
 
     def _column(self) -> Items:

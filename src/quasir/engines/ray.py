@@ -249,4 +249,4 @@ def _ray() -> Any:
             warnings.simplefilter("ignore")
             return import_module("ray")
     except ImportError as error:
-        raise InputError("the engine Ray needs ray: pip install 'quasir[ray]'.") from error
+        raise InputError("the engine Ray needs ray: pip install '.[ray]' in a clone.") from error

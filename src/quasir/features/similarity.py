@@ -161,8 +161,8 @@ class SentenceModel:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise InputError(
-                "similarity's embedding needs sentence-transformers (pip install 'quasir[text]'); "
-                "or pass embed=, a function from a list of texts to an array."
+                "similarity's embedding needs sentence-transformers (pip install '.[text]' in a "
+                "clone); or pass embed=, a function from a list of texts to an array."
             ) from error
         folder = self.folder
         if folder is None:

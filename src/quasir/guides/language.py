@@ -200,7 +200,7 @@ def _checked(kind: str, source: str, complete: bool, name: str | None) -> Langua
         from llguidance import LLMatcher
     except ModuleNotFoundError as error:
         raise InputError(
-            f"a guide with a language needs {error.name}: pip install 'quasir[text]'."
+            f"a guide with a language needs {error.name}: pip install '.[text]' in a clone."
         ) from error
     try:
         wrong, messages = LLMatcher.validate_grammar_with_warnings(language.lark)

@@ -74,7 +74,7 @@ class Vocabulary:
             import llguidance.hf
         except ModuleNotFoundError as error:
             raise InputError(
-                f"a guide with a language needs {error.name}: pip install 'quasir[text]'."
+                f"a guide with a language needs {error.name}: pip install '.[text]' in a clone."
             ) from error
         if not getattr(self.tokenizer, "is_fast", False):
             raise InputError(

@@ -194,8 +194,9 @@ class Guided:
                 f"max_tokens of the base is {base.max_tokens} now, and was {self.max_tokens}, "
                 "or its tokenizer was replaced: make the proposal again with base.guided(guide)."
             )
-        for part in [one for _, guide, _ in self.parts if guide is not None for one in guide.parts]:
-            here = find_setting(self.base, self.languages, part.depends_on)
+        own = [(g, one) for _, g, _ in self.parts if g is not None for one in g.parts]
+        for guide, part in own:
+            here = find_setting(base, languages_of(guide), part.depends_on)
             if difference := (part.setting or Setting()).difference(here):
                 raise InputError(
                     f"{part!r} was made in another setting: {difference}. A trie's ceiling, and a "
@@ -286,8 +287,10 @@ class Guided:
         So a draw shares no random number with the draws that taught the trie, even if both have
         the same seed.
         """
-        trie = self.trie
-        return rng if trie is None else learned_stream(rng, trie.fingerprint)
+        guides = [part.guide for part in self.parts if part.guide is not None]
+        for trie in [x for guide in guides for x in guide.parts if isinstance(x, Trie)]:
+            rng = learned_stream(rng, trie.fingerprint)
+        return rng
 
     @torch.inference_mode()
     def log_prob_parts(self, items: Items) -> tuple[Array, Array]:
