@@ -52,9 +52,8 @@ settings.load_profile("unshrunk")
 """Added to the copy of tests/conftest.py: that an example fails is enough, and that it is slow says
 nothing, since other processes may use the processor."""
 
-BINNED = "estimation/test_mutants_sums estimation/test_streaming certificates draws/test_ceiling"
-TAIL = "estimation/test_tail estimation/test_mutants_intervals estimation/test_mutants_sums "
-TAIL += "estimation/test_mutants_rates "
+BINNED = "estimation/test_bins estimation/test_streaming certificates draws/test_ceiling"
+TAIL = "estimation/test_tail estimation/test_intervals estimation/test_bins "
 TAIL += "certificates exact/test_laws draws/test_ceiling statistical/test_coverage"
 SUMS = "exact/test_laws exact/test_formulas certificates estimation"
 TESTS = {
@@ -63,7 +62,7 @@ TESTS = {
     "estimation/": SUMS,
     "samplers/": "samplers exact/test_kernels exact/test_laws statistical/test_samplers "
     "statistical/test_chains",
-    "constraints/": "constraints exact/test_constrain estimation/test_mutants_rates",
+    "constraints/": "constraints exact/test_constrain",
     "store/": "store draws/test_ceiling runs/test_stored",
     "draws/": "draws samplers exact/test_laws statistical/test_samplers",
     "certificates/choice": f"certificates exact/test_laws {BINNED}",

@@ -134,8 +134,6 @@ def test_at_where_it_cannot_be_guaranteed():
 @pytest.mark.parametrize(
     "constraint",
     [
-        {},
-        {"beta": 1, "tvd": 0.1},
         {"beta": 0},
         {"beta": -1},
         {"beta": math.inf},

@@ -40,9 +40,13 @@ def test_the_guaranteed_beta_is_the_least_but_for_two_ten_thousandths(quantity):
         log_beta = guaranteed_level(spread, quantity, most, KNOWN)
         below = {"alpha": 1 - 0.95, "log_ceiling": CEILING}
         assert is_shown(quantity, spread, log_beta, most, **below)
-        assert not is_shown(
-            quantity, spread, log_beta - 2e-4, most, **below
-        )  # a search to 1e-4, and one step
+        # A search to 1e-4, and one step.
+        assert not is_shown(quantity, spread, log_beta - 2e-4, most, **below)
+    found = guarantees(spread, np.array([log_beta - 0.01, log_beta]), KNOWN)
+    bound = getattr(found, quantity)
+    assert bound[1] <= most < bound[0]
+    with pytest.raises(InputError, match="cannot be guaranteed"):
+        guaranteed_level(spread, "tvd_bound", 0.1, KNOWN)
 
 
 def test_a_guarantee_has_every_part():
@@ -100,18 +104,7 @@ def test_more_confidence_guarantees_less():
             guarantees(spread_of(), np.zeros(1), KNOWN, confidence=wrong)
 
 
-@pytest.mark.parametrize("quantity", ["tvd", "truncated_mass", "kl"])
-def test_the_choice_is_the_least_beta_whose_guarantee_is_kept(quantity):
-    spread = spread_of()
-    log_beta = guaranteed_level(spread, quantity, 0.1, KNOWN)
-    found = guarantees(spread, np.array([log_beta - 0.01, log_beta]), KNOWN)
-    bound = getattr(found, quantity)
-    assert bound[1] <= 0.1 < bound[0]
-    with pytest.raises(InputError, match="cannot be guaranteed"):
-        guaranteed_level(spread, "tvd_bound", 0.1, KNOWN)
-
-
-def test_a_choice_of_nothing_lost_is_the_ceiling_and_of_everything_no_level():
+def test_a_tvd_of_0_chooses_the_ceiling_and_one_of_1_no_level():
     assert guaranteed_level(spread_of(), "tvd", 0.0, KNOWN) == CEILING
     assert guaranteed_level(spread_of(), "tvd", 1.0, KNOWN) == -math.inf
 
@@ -153,32 +146,32 @@ def test_a_ceiling_that_a_draw_exceeds_is_not_believed():
     assert guarantees(spread_of(), np.zeros(1), rounded)[0].tvd is not None
 
 
-def test_with_z_known_tvd_and_lost_are_guaranteed():
+def test_with_z_known_tvd_and_truncated_mass_are_guaranteed():
     spread = spread_of(impossible=0.0)
     log_z = 0.47  # a little above that of the law, 0.4687...
-    ground = Assumptions(log_z=log_z, basis="Z is known.")
-    guarantee = guarantees(spread, np.log([2.0]), ground)[0]
+    rests_on = Assumptions(log_z=log_z, basis="Z is known.")
+    guarantee = guarantees(spread, np.log([2.0]), rests_on)[0]
     assert guarantee.kl is None
     assert 0.1 < guarantee.tvd < guarantee.truncated_mass < 0.4
-    chosen = guaranteed_level(spread, "tvd", 0.2, ground)
-    assert guarantees(spread, np.array([chosen]), ground)[0].tvd <= 0.2
-    assert guaranteed_level(spread, "kl", 0.2, ground) is None
+    chosen = guaranteed_level(spread, "tvd", 0.2, rests_on)
+    assert guarantees(spread, np.array([chosen]), rests_on)[0].tvd <= 0.2
+    assert guaranteed_level(spread, "kl", 0.2, rests_on) is None
 
 
 def test_draws_of_the_base_bound_z():
     rng = np.random.default_rng(3)
     flags = rng.random(50_000) < 0.02
     base = BinnedDraws.of_sorted(50_000, np.zeros(int(flags.sum())))
-    ground = Assumptions.of_base(base, 0.0)
-    assert 0.02 < math.exp(ground.log_z) < 0.024
+    rests_on = Assumptions.of_base(base, 0.0)
+    assert 0.02 < math.exp(rests_on.log_z) < 0.024
     # q draws the rare items half of the time: w = 0.02/0.5 there, and Z = 0.02.
     drawn = int((rng.random(20_000) < 0.5).sum())
     spread = BinnedDraws.of_sorted(20_000, np.full(drawn, math.log(0.04)))
-    guarantee = guarantees(spread, np.array([math.log(0.04)]), ground)[0]
+    guarantee = guarantees(spread, np.array([math.log(0.04)]), rests_on)[0]
     assert 0.06 < guarantee.tvd < 0.25
     assert "draws of the base" in guarantee.basis
     with pytest.raises(InputError, match="make it again"):
-        guarantees(spread, np.zeros(1), ground, confidence=0.99)
+        guarantees(spread, np.zeros(1), rests_on, confidence=0.99)
 
 
 def test_the_order_of_draws_and_how_they_are_given_does_not_matter():
@@ -207,10 +200,10 @@ def test_two_ends_share_alpha():
 
 def test_the_bound_on_z_and_the_guarantee_share_alpha():
     base, spread, level = spread_of(seed=5), spread_of(seed=6), np.array([1.0])
-    ground = Assumptions.of_base(base, CEILING, confidence=0.9)
+    rests_on = Assumptions.of_base(base, CEILING, confidence=0.9)
     rate = acceptance_rate_at_most(base, np.array([CEILING]), alpha=0.05)[0]
-    assert ground.log_z == pytest.approx(CEILING + math.log(rate), rel=1e-12)
-    expected = upper_bounds("tvd", spread, level, alpha=0.05, log_z=ground.log_z)[0]
-    assert guarantees(spread, level, ground, confidence=0.9)[0].tvd == pytest.approx(expected)
-    chosen = guaranteed_level(spread, "tvd", expected, ground, confidence=0.9)
+    assert rests_on.log_z == pytest.approx(CEILING + math.log(rate), rel=1e-12)
+    expected = upper_bounds("tvd", spread, level, alpha=0.05, log_z=rests_on.log_z)[0]
+    assert guarantees(spread, level, rests_on, confidence=0.9)[0].tvd == pytest.approx(expected)
+    chosen = guaranteed_level(spread, "tvd", expected, rests_on, confidence=0.9)
     assert chosen == pytest.approx(1.0, abs=2e-3)

@@ -132,7 +132,7 @@ def test_a_mutant_formula_fails():
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.floats(-3, 3))
-def test_tvd_is_at_most_what_is_lost_and_that_at_most_the_bound(seed, log_beta):
+def test_tvd_is_at_most_the_truncated_mass_and_that_at_most_the_bound(seed, log_beta):
     """TVD <= 1 - Z_beta/Z <= 1 - p(A_beta), and TVD(p, p_beta) = truncated_mass(beta Z/Z_beta)."""
     rng = np.random.default_rng(seed)
     q, p = rng.dirichlet(np.ones(20)), 5 * rng.dirichlet(np.full(20, 0.3))

@@ -23,10 +23,6 @@ SPACES = {
 }
 
 
-def ratios_of(log_w):
-    return SortedRatios(log_w)
-
-
 def accepted(log_w, log_beta):
     """Return Eq. 2: the mean of min(1, w/beta)."""
     return float(np.exp(np.minimum(log_w - log_beta, 0.0)).mean())
@@ -38,7 +34,7 @@ def accepted(log_w, log_beta):
 def test_the_largest_beta_that_accepts_enough(name, shift, share):
     log_w = SPACES[name]
     rate = share * float((log_w > -np.inf).mean())
-    found = largest_accepting(ratios_of(log_w + shift), rate)
+    found = largest_accepting(SortedRatios(log_w + shift), rate)
     assert found is not None
     assert accepted(log_w + shift, found) >= rate * (1 - 1e-9)
     assert accepted(log_w + shift, found + 1e-6) < rate * (1 - 1e-9)
@@ -49,8 +45,8 @@ def test_no_beta_accepts_what_is_impossible(name):
     log_w = SPACES[name]
     possible = float((log_w > -np.inf).mean())
     if possible < 1:
-        assert largest_accepting(ratios_of(log_w), possible + 1e-6) is None
-    assert largest_accepting(ratios_of(log_w), possible) is not None
+        assert largest_accepting(SortedRatios(log_w), possible + 1e-6) is None
+    assert largest_accepting(SortedRatios(log_w), possible) is not None
 
 
 @pytest.mark.parametrize("shift", [-800.0, 0.0, 800.0])
@@ -63,7 +59,7 @@ def test_the_smallest_beta_that_loses_little(shift, wanted):
     def truncated_mass(log_beta):
         return np.array([1 - np.minimum(w, np.exp(b - shift)).sum() / w.sum() for b in log_beta])
 
-    found = smallest_meeting(ratios_of(log_w + shift), truncated_mass, wanted)
+    found = smallest_meeting(SortedRatios(log_w + shift), truncated_mass, wanted)
     assert found is not None
     assert truncated_mass([found])[0] <= wanted
     assert truncated_mass([found - 1e-6])[0] > wanted
@@ -71,7 +67,7 @@ def test_the_smallest_beta_that_loses_little(shift, wanted):
 
 
 def test_a_constraint_that_holds_at_every_beta_is_met_at_the_smallest_ratio():
-    ratios = ratios_of(SPACES["normal"])
+    ratios = SortedRatios(SPACES["normal"])
     found = smallest_meeting(ratios, lambda b: np.zeros(len(b)), 0.5)
     assert found == SPACES["normal"].min()
     assert smallest_meeting(ratios, lambda b: np.ones(len(b)), 0.5) is None
@@ -79,7 +75,7 @@ def test_a_constraint_that_holds_at_every_beta_is_met_at_the_smallest_ratio():
 
 def test_no_beta_is_searched_past_the_tenth_largest_ratio():
     log_w = np.sort(SPACES["normal"])
-    ratios = ratios_of(log_w)
+    ratios = SortedRatios(log_w)
     at_tenth = smallest_meeting(ratios, lambda b: (b < log_w[-10]).astype(float), 0.5)
     assert at_tenth == pytest.approx(log_w[-10], abs=1e-12)
     assert smallest_meeting(ratios, lambda b: (b <= log_w[-10]).astype(float), 0.5) is None
@@ -103,7 +99,7 @@ def test_the_advice_does_not_depend_on_the_scale_of_p(constraint, shift):
 
 
 def test_the_advice_is_what_the_fitted_tail_says():
-    tail = fit_tail(ratios_of(TAIL_DRAWS))
+    tail = fit_tail(SortedRatios(TAIL_DRAWS))
     log_z = float(np.log(np.exp(TAIL_DRAWS).mean()))
     text = _draws_advice("tvd_bound", 1e-4, tail, log_z)
     assert text is not None
@@ -117,26 +113,26 @@ def test_the_advice_is_what_the_fitted_tail_says():
 
 
 def test_the_advice_asks_for_twice_the_draws_at_least():
-    tail = fit_tail(ratios_of(TAIL_DRAWS))
+    tail = fit_tail(SortedRatios(TAIL_DRAWS))
     text = _draws_advice("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
     assert text is not None
     (draws, _) = (float(x) for x in re.findall(r"(\d\.\de[-+]\d\d)", text))
     assert draws == pytest.approx(max(2 * 5000, 10 / tail.above(tail.log_max).share), rel=0.06)
-    heavy = fit_tail(ratios_of(2.0 * np.random.default_rng(1).standard_exponential(5000)))
+    heavy = fit_tail(SortedRatios(2.0 * np.random.default_rng(1).standard_exponential(5000)))
     assert heavy.k >= 1
     assert _draws_advice("tvd_bound", 0.1, heavy, 0.0) is None
 
 
 @pytest.mark.parametrize("name", ["one", "powers", "ties"])
 def test_no_advice_where_no_tail_is_fitted(name):
-    tail = fit_tail(ratios_of(SPACES[name]))
+    tail = fit_tail(SortedRatios(SPACES[name]))
     assert not tail.fitted
     assert _draws_advice("tvd_bound", 0.1, tail, 0.0) is None
 
 
 @pytest.mark.parametrize("cut", [2.0, 2.5])
 def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(cut):
-    tail = fit_tail(ratios_of(np.minimum(TAIL_DRAWS, cut)))
+    tail = fit_tail(SortedRatios(np.minimum(TAIL_DRAWS, cut)))
     assert 10 / tail.above(tail.log_max).share < 2 * 5000
     text = _draws_advice("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
     assert text is not None

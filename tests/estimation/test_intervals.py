@@ -1,4 +1,4 @@
-"""Every end of every interval: in units of Z, and what the draws cannot show."""
+"""Every end of every interval: in units of Z, by hand, and what the draws cannot show."""
 
 import math
 from dataclasses import replace
@@ -8,10 +8,19 @@ import pytest
 
 import quasir as qr
 from quasir.draws.ceiling import RatioBounds
-from quasir.estimation.intervals import fit_tail, zero_hit_bound
+from quasir.estimation.estimate import Z95
+from quasir.estimation.formulas import _unknown_excess
+from quasir.estimation.intervals import (
+    fit_tail,
+    log_interval,
+    wilson_interval,
+    zero_hit_bound,
+)
 from quasir.estimation.ratios import SortedRatios
 
 N = 4000
+
+
 TAILS = {
     "light": np.random.default_rng(0).normal(1.0, 1.0, N),
     "heavy": 2.0 * np.random.default_rng(1).standard_exponential(N),  # k is about 2
@@ -133,3 +142,116 @@ def test_log_z_ends_where_one_more_draw_of_the_tail_would_put_it(name):
     assert added > plain
     assert log_z.low == pytest.approx(low, abs=1e-9)
     assert log_z.high == pytest.approx(added, abs=1e-9)
+
+
+def test_the_interval_of_a_positive_number_is_symmetric_in_its_log():
+    low, high = log_interval(np.array([0.2, 0.9, 0.0]), np.array([0.05, 0.0, 0.0]))
+    up = math.exp(Z95 * 0.25)
+    np.testing.assert_allclose(low, [0.2 / up, 0.9, 0.0])
+    np.testing.assert_allclose(high, [0.2 * up, 0.9, 0.0])
+
+
+@pytest.mark.parametrize("beta", [1.5, 3.0, 30.0])
+def test_the_interval_of_the_acceptance_rate(beta):
+    log_p = np.log(np.tile([1.0, 2.0], 200))
+    rate = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(400))).at(beta=beta).acceptance_rate
+    accepted = np.minimum(np.tile([1.0, 2.0], 200) / beta, 1.0)
+    assert rate.value == pytest.approx(accepted.mean())
+    up = math.exp(Z95 * rate.se / rate.value)
+    assert (rate.low, rate.high) == pytest.approx((rate.value / up, rate.value * up))
+
+
+def test_an_acceptance_rate_is_at_most_one():
+    log_p = np.log([*np.ones(40), 1e-3])
+    rate = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(41))).at(beta=1).acceptance_rate
+    assert rate.value * math.exp(Z95 * rate.se / rate.value) > 1
+    assert rate.high == 1
+
+
+def test_a_bin_of_equal_ratios_hides_nothing():
+    some = {"v": np.array([1.2]), "low": np.array([1.0]), "high": np.array([2.0])}
+    equal = _unknown_excess(np.array([4.0]), np.array([6.0]), np.array([9.0]), **some)
+    assert equal[0] == pytest.approx(0.0, abs=1e-12)
+    spread = _unknown_excess(np.array([4.0]), np.array([5.2]), np.array([6.9]), **some)
+    # The variance is 0.035, the mean 0.1 above v: Scarf's bound is below the chord's 0.14.
+    assert spread[0] == pytest.approx(4 * (math.sqrt(0.035 + 0.01) - 0.1) / 2)
+
+
+def test_tvd_is_seen_also_where_its_error_vanishes():
+    """With ratios 1 and 4, a third of them 4, the derivative of TVD by that share is 0."""
+    log_p = np.log(np.tile([1.0, 1.0, 4.0], 300))
+    tvd = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(900))).at(beta=1).tvd
+    assert tvd.value == pytest.approx(1 / 3)
+    assert tvd.se == pytest.approx(0.0, abs=1e-12)
+    assert 0.3 < tvd.low <= tvd.value <= tvd.high < 0.4
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (10, 10), (50, 1000)])
+def test_wilsons_interval_is_where_the_score_test_ends(hits, n):
+    """Its ends are the p with |hits/n - p| = z sqrt(p (1 - p)/n)."""
+    share = np.array([hits / n])
+    for end in wilson_interval(share, np.array([float(n)])):
+        p = float(end[0])
+        if p not in (0.0, 1.0):
+            assert abs(hits / n - p) == pytest.approx(Z95 * math.sqrt(p * (1 - p) / n), rel=1e-9)
+    low, high = wilson_interval(share, np.array([float(n)]))
+    assert (low[0] == 0) == (hits == 0)
+    assert (high[0] == 1) == (hits == n)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_a_boolean_mean_of_equal_ratios_has_wilsons_interval(share):
+    """Where all ratios are equal, the mean under p is a proportion of N draws."""
+    flag = np.arange(1000) < 1000 * share
+    draws = qr.Draws.from_arrays(np.zeros(1000), np.zeros(1000), features={"f": flag})
+    moment = qr.tradeoff(draws).at(beta=1).moments["f"]
+    low, high = wilson_interval(np.array([share]), np.array([1000.0]))
+    assert moment.value == pytest.approx(share, abs=1e-12)
+    assert moment.low == pytest.approx(low[0], rel=1e-9, abs=1e-15)
+    assert moment.high == pytest.approx(high[0], rel=1e-9)
+
+
+def one_ratio(possible, n, ratio=1.0):
+    """Return draws of which some have P(x) = ratio q(x), and the others P(x) = 0."""
+    log_p = np.full(n, -np.inf)
+    log_p[:possible] = np.log(ratio)
+    return qr.Draws.from_arrays(log_p, np.zeros(n), log_ceiling=np.log(ratio))
+
+
+@pytest.mark.parametrize("possible", [293, 277, 131])
+@pytest.mark.parametrize("ratio", [1.0, 0.1, 7e20])
+def test_tvd_and_kl_are_0_on_these_draws(possible, ratio):
+    curve = qr.tradeoff(one_ratio(possible, 577, ratio))
+    for share in (0.9025428934825543, 0.37, 1e-6):
+        cert = curve.at(beta=share * ratio)
+        for estimate in (cert.tvd, cert.kl):
+            assert estimate.value == estimate.low == 0
+            assert 0 < estimate.high < np.inf
+        assert not cert.tvd.proved
+    assert curve.projection.tvd.value == 0
+    assert curve.proposal.tvd.value == pytest.approx(1 - possible / 577)
+
+
+def test_two_ratios_are_not_one():
+    log_p = np.log(np.repeat([1.0, 1.0 + 1e-6], 200))
+    cert = qr.tradeoff(qr.Draws.from_arrays(log_p, np.zeros(400))).at(beta=0.9)
+    assert 0 < cert.tvd.value < 1e-6
+
+
+def test_no_upper_end_is_above_what_the_ceiling_makes_certain():
+    """A heavy tail allows any TVD above beta; a ceiling close to beta does not."""
+    log_w = np.random.default_rng(0).normal(0.0, 8.0, size=300)
+    log_beta, rise = log_w.max() + 0.1, 0.5
+    known, unknown = (
+        qr.tradeoff(qr.Draws.from_arrays(log_w, np.zeros(300), log_ceiling=ceiling)).at(
+            log_beta=log_beta
+        )
+        for ceiling in (log_beta + rise, np.inf)
+    )
+    assert known.tvd.high == pytest.approx(1 - np.exp(-rise / 2))
+    assert known.truncated_mass.high == pytest.approx(1 - np.exp(-rise))
+    assert known.kl.high == pytest.approx(rise - 1 + np.exp(-rise))
+    for name in ("tvd", "truncated_mass", "kl"):
+        assert known.estimates[name].value == unknown.estimates[name].value
+        assert known.estimates[name].value <= known.estimates[name].high
+        assert known.estimates[name].high < unknown.estimates[name].high
