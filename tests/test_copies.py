@@ -113,6 +113,7 @@ VALUES = {
     "Certificate": (lambda: qr.tradeoff(DRAWS).at(beta=1.0), str),
     "Guarantee": (lambda: qr.tradeoff(DRAWS).at(beta=1.0).guarantee, str),
     "Guarantee: along a curve": (lambda: qr.tradeoff(DRAWS).guarantees, vars),
+    "Choice": (lambda: qr.tradeoff(DRAWS).at(acceptance_rate=0.5).choice, vars),
     "Estimate": (lambda: qr.tradeoff(DRAWS).tvd, vars),
     "Moment": (lambda: qr.certificates.Moment("female"), str),
     "Check": (

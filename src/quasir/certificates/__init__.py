@@ -1,6 +1,6 @@
 """The estimates for the user: the curve along beta, and the certificate at one beta."""
 
-from quasir.certificates.certificate import Certificate
+from quasir.certificates.certificate import Certificate, Choice
 from quasir.certificates.check import Check
 from quasir.certificates.curve import Curve, tradeoff
 from quasir.estimation.estimate import Estimate, Moment
@@ -9,6 +9,7 @@ from quasir.estimation.guarantee import Guarantee
 __all__ = [
     "Certificate",
     "Check",
+    "Choice",
     "Curve",
     "Estimate",
     "Guarantee",

@@ -15,8 +15,6 @@ from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.guarantee import Guarantee
 from quasir.estimation.quantities import QUANTITIES, title_of
 
-__all__ = ["NOT_IID", "Certificate", "Choice"]
-
 NOT_IID = (
     "Samples that come from the draws that chose beta are not exactly i.i.d. from p_beta: if the "
     "draws lack a rare item with a large ratio, the choice does not allow for it, and the samples "
@@ -26,7 +24,24 @@ NOT_IID = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The request by which the draws chose a beta, and whether a guarantee covers the choice."""
+    """The request by which the draws chose a beta, and whether a guarantee covers the choice.
+
+    Attributes
+    ----------
+    name : str
+        What was asked for, such as ``tvd``.
+    wanted : float
+    guaranteed : bool
+        Whether what was asked for is guaranteed at the beta chosen; else its estimate decided.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"she": 0.1, "he": 0.9})
+    >>> draws = qr.draw(base * qr.tilt(qr.features.female, 1.0), base, 10_000, seed=0)
+    >>> qr.tradeoff(draws).at(tvd=0.1, confidence=0.95).choice
+    Choice(name='tvd', wanted=0.1, guaranteed=True)
+    """
 
     name: str
     wanted: float
