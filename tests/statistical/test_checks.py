@@ -20,7 +20,7 @@ def one(seed, stored, n, beta):
     sampled = sample_run(few, certificate, n)
     if len(sampled.samples) < n:
         # The certificate of the first draws against samples that go beyond them.
-        more = sample_run(draws, qr.tradeoff(draws, betas=[beta]).at(beta=beta), n)
+        more = sample_run(draws, certificate, n)
         assert len(more.samples) == n
         return checked(more.samples, certificate, draws)[0]
     return sampled.checks[0]
