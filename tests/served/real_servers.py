@@ -1,0 +1,107 @@
+"""Real servers of SmolLM2 on this machine, each in a process of its own.
+
+``python -m tests.served.real_servers FILE SLOTS PORT`` is the process of llama.cpp: it writes its
+address, and ends with its input.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+from quasir.cli.ending import cache_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+def smollm2_gguf():
+    """Return the GGUF file of SmolLM2; it is downloaded once."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        from smollm2 import fetch_file
+    finally:
+        sys.path.pop(0)
+    return fetch_file(cache_folder() / "smollm2-gguf")
+
+
+def smollm2_folder():
+    """Return the same weights, dequantised, as transformers reads them; they are made once."""
+    folder = cache_folder() / "smollm2"
+    command = [sys.executable, str(ROOT / "examples" / "smollm2.py"), "--folder", str(folder)]
+    subprocess.run(command, check=True)
+    return str(folder)
+
+
+@contextmanager
+def llama_server(slots=2, port=0):
+    """Run llama.cpp's server; yield its address and its process."""
+    command = [sys.executable, "-m", "tests.served.real_servers", str(smollm2_gguf())]
+    with subprocess.Popen(
+        [*command, str(slots), str(port)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            address = next(line for line in process.stdout if line.startswith("http"))
+            yield address.strip(), process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def vllm_server(python, *options):
+    """Run vLLM by the interpreter of its environment; yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    how = ["--dtype", "float32", "--enforce-eager", "--max-model-len", "512"]
+    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", smollm2_folder()]
+    where = ["--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port)]
+    environment = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    environment.pop("PYTHONPATH", None)
+    address = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        [*command, *where, *how, *options],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            while process.poll() is None and not _answers(f"{address}/health"):
+                time.sleep(1)
+            assert process.poll() is None, "vLLM ended before it answered"
+            yield address
+        finally:
+            process.terminate()
+
+
+def _answers(url):
+    try:
+        return urllib.request.urlopen(url, timeout=5).status == 200
+    except OSError:
+        return False
+
+
+def main(file, slots, port):
+    """Serve a GGUF file until the input ends."""
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = file
+    parameters.n_parallel, parameters.n_ctx, parameters.port = int(slots), 512 * int(slots), port
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    print(server.listening_address, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

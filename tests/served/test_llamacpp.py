@@ -1,0 +1,137 @@
+"""llama.cpp for real: SmolLM2 (Q4_1) behind its server, on this machine."""
+
+import math
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.errors import InputError
+from quasir.text.server_kinds import Sampling
+from tests.served.real_servers import llama_server, smollm2_folder
+
+PROMPT = "The capital of France is"
+
+
+@pytest.fixture(scope="module")
+def url():
+    with llama_server() as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def model(url):
+    return qr.text.Served(url, prompt=PROMPT, max_tokens=8, concurrency=2)
+
+
+@pytest.fixture(scope="module")
+def drawn(model):
+    return model.sample(10, np.random.default_rng(0))
+
+
+def test_the_probe_finds_it_honest(model):
+    probe = model.probe
+    assert probe.good_for == ("base", "proposal"), probe.lines()
+    assert all(check.passed for check in probe.checks), probe.lines()
+    assert 0 < probe.mismatch < 0.01
+
+
+def test_drawn_texts_score_as_they_were_drawn(model, drawn):
+    assert np.abs(model.log_prob(drawn.items) - drawn.log_q).max() < 0.01
+    assert all(text.text for text in drawn.items)
+
+
+def test_a_draw_depends_on_its_seed_only(model, drawn):
+    again = model.sample(3, np.random.default_rng(0))
+    assert [t.token_ids for t in again.items] == [t.token_ids for t in drawn.items][:3]
+    np.testing.assert_array_equal(again.log_q, drawn.log_q[:3])
+
+
+def full_list(model, prefix, **settings):
+    """Return the probability of every token, after sampling, as the server lists them."""
+    body = model.protocol._body(prefix, 1, n_probs=49152, post_sampling_probs=True, **settings)
+    entry = model.client.ask("/completion", body)["completion_probabilities"][0]
+    return {each["id"]: each["prob"] for each in entry["top_probs"]}
+
+
+def test_the_numbers_include_temperature_bias_and_cuts_and_sum_to_one(model):
+    prefix = model.prefix
+    plain = full_list(model, prefix)
+    assert sum(plain.values()) == pytest.approx(1, abs=1e-5)
+    cold = full_list(model, prefix, temperature=0.7)
+    power = {i: p ** (1 / 0.7) for i, p in plain.items()}
+    best = max(plain, key=plain.get)
+    assert cold[best] == pytest.approx(power[best] / sum(power.values()), rel=1e-3)
+    biased = full_list(model, prefix, logit_bias=[[260, 3.0]])
+    up = plain[260] * math.exp(3)
+    assert biased[260] == pytest.approx(up / (1 - plain[260] + up), rel=1e-3)
+    three = full_list(model, prefix, samplers=["temperature", "top_k", "top_p"], top_k=3)
+    assert len(three) == 3
+    assert sum(three.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_token_inside_a_character_has_its_probability(model):
+    """llama.cpp leaves its entry out; without it log q would be too large by several nats."""
+    arrow = model.protocol.encode("\u21a9")
+    assert len(arrow) > 1
+    prefix = [*model.prefix, *model.protocol.encode(" See")]
+    bias = tuple((token, 25.0 - 5 * i) for i, token in enumerate(arrow))
+    sampling = Sampling(len(arrow), temperature=0.9, logit_bias=bias)
+    found = model.protocol.draw(prefix, sampling, 1)
+    assert found.ids[0] in arrow
+    assert np.isfinite(found.log_q).all()
+    listed = full_list(model, prefix, temperature=0.9, logit_bias=[list(pair) for pair in bias])
+    assert found.log_q[0] == pytest.approx(math.log(listed[found.ids[0]]), abs=2e-3)
+    odd = model.protocol.score(prefix, arrow, len(arrow))
+    plain = [full_list(model, [*prefix, *arrow[:i]])[token] for i, token in enumerate(arrow)]
+    assert odd == pytest.approx(float(np.log(plain).sum()), abs=2e-3)
+
+
+def test_every_token_that_ends_a_text_is_counted(model):
+    """This model has several; the text keeps those that are not the usual one."""
+    protocol, end = model.protocol, model.end
+    others = [token for token in (0, 4) if protocol._ends(token)]
+    assert protocol._ends(end)
+    assert others
+    ids = [*protocol.encode(" Paris."), others[0]]
+    whole = protocol.score(model.prefix, ids, 8)
+    before = protocol.score(model.prefix, ids[:-1], len(ids) - 1)
+    listed = full_list(model, [*model.prefix, *ids[:-1]])
+    assert whole - before == pytest.approx(math.log(listed[others[0]]), abs=2e-3)
+    assert protocol.score(model.prefix, [others[0], *ids], 8) == -math.inf
+
+
+def test_z_of_contains_agrees_with_another_proposal(model):
+    target = model * qr.features.contains("Paris")
+    own = qr.tradeoff(qr.draw(target, model, 40, seed=1)).at(beta=1.0).z
+    other = model.prompted("Paris: The capital of France is")
+    mixed = qr.tradeoff(qr.draw(target, qr.Mixture([model, other]), 20, seed=2)).at(beta=2.0).z
+    assert abs(own.value - mixed.value) < 4 * math.hypot(own.se, mixed.se)
+    assert 0.3 < own.value <= 1
+
+
+def test_wrong_names_and_long_prompts_are_refused(url, model):
+    with pytest.raises(InputError, match="has no model 'gpt'"):
+        qr.text.Served(url, model="gpt")
+    with pytest.raises(InputError, match="longer context"):
+        model.varied(max_tokens=600)
+
+
+@pytest.mark.slow
+def test_it_agrees_with_the_same_weights_in_this_process(url):
+    """llama.cpp rounds activations to 8 bits: texts differ by some tenths of a nat, Z does not."""
+    folder = smollm2_folder()
+    served = qr.text.Served(url, prompt=PROMPT, max_tokens=12, concurrency=2, tokenizer=folder)
+    here = qr.text.CausalLM(folder, prompt=PROMPT, max_tokens=12)
+    assert served.prefix == here.prefix
+    draws = [
+        qr.draw(lm * qr.features.contains("Paris"), lm, n, seed=3)
+        for lm, n in ((served, 200), (here, 1000))
+    ]
+    apart = here.log_prob(draws[0].items) - draws[0].log_q
+    assert abs(apart.mean()) < 0.5
+    assert apart.std() < 1.0
+    ours, theirs = (qr.tradeoff(each) for each in draws)
+    for name in ("log_z", "acceptance_rate"):
+        a, b = (curve.at(beta=0.5).estimate(name) for curve in (ours, theirs))
+        assert abs(a.value - b.value) < 4 * math.hypot(a.se, b.se)
