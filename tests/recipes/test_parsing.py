@@ -33,7 +33,15 @@ KINDS = {
     "mixture": "mixture: [base]",
     "round_trip": "round_trip: {there: x, back: y, text: z}",
 }
-VALUES = {"dtype": "float32", "temperature": "1", "top_k": "3", "top_p": "0.5"}
+VALUES = {
+    "server": "http://localhost:8000",
+    "logit_bias": "{'7': 1.0}",
+    "mask": "{regex: a}",
+    "dtype": "float32",
+    "temperature": "1",
+    "top_k": "3",
+    "top_p": "0.5",
+}
 VALUES["chat"] = "[{role: user, content: x}]"
 BOTH = """\
 base: {table: {a: 0.4, ab: 0.3, c: 0.2, d: 0.1}}

@@ -58,7 +58,7 @@ class Double:
         self.requests = 0
         self.seeds, self.headers = [], []
         self.noise = 0.0
-        self.closed = False
+        self.closed, self.delay = False, 0.0
         self.most_at_once = self.at_once = 0
         self.lock = threading.Lock()
         vars(self).update(changes)
@@ -95,6 +95,7 @@ class Double:
         return {"choices": [{"logprobs": {"token_logprobs": found}}]}
 
     def draw(self, body):
+        time.sleep(self.delay)
         self.seeds.append(body["seed"])
         rng = np.random.default_rng(None if "no_seed" in self.lies else body["seed"])
         settings = {

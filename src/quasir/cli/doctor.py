@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from scipy import stats
@@ -31,14 +31,31 @@ OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;\s*extra == ['\"](?P<extra>\w+)['
 """A requirement of an extra, as the metadata of an installed package has it."""
 
 
-def doctor(json: Json = False, seed: Seed = None) -> None:
+Server = Annotated[str | None, typer.Option(help="Address of a model's server to probe instead.")]
+Model = Annotated[str | None, typer.Option(help="The model's name on the server.")]
+Key = Annotated[str | None, typer.Option(help="Environment variable that holds its key.")]
+
+
+def doctor(
+    json: Json = False,
+    seed: Seed = None,
+    server: Server = None,
+    model: Model = None,
+    key: Key = None,
+) -> None:
     """Show versions, devices and places, and test a draw with known values.
 
     The self-test draws Poisson(11) from Poisson(10), and compares the estimates with the exact
     values. If it fails, the exit code is 1. Give the output with every report of a bug.
 
-    Example: quasir doctor --json
+    With --server, the log-probabilities of a model's server are probed instead: whether they are
+    true, and what the server is good for (docs/servers.md). If it is refused, the exit code is 1.
+
+    Example: quasir doctor --server http://localhost:8000/v1
     """
+    if server is not None:
+        _probe(server, model, key, json)
+        return
     facts: dict[str, Mapping[str, Any]] = {
         "versions": versions(PACKAGES),
         "extras": extras(),
@@ -53,6 +70,16 @@ def doctor(json: Json = False, seed: Seed = None) -> None:
     else:
         print("\n".join([*(_section(name, facts[name]) for name in facts), _tested(tests)]))
     if not passed:
+        raise typer.Exit(FAILED)
+
+
+def _probe(server: str, model: str | None, key: str | None, json: bool) -> None:
+    """Print what a probe of a server finds."""
+    from quasir.text import Served
+
+    probe = Served(server, model=model, key=key).probe
+    print(jsonlib.dumps(probe.to_dict(), indent=2) if json else "\n".join(probe.lines()))
+    if not probe.good_for:
         raise typer.Exit(FAILED)
 
 

@@ -217,6 +217,8 @@ def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, 
     if recipe is None:
         return None, "the run has no recipe that names its base"
     name = recipe.base.model
+    if recipe.base.server is not None:
+        return None, "the base is on a server"
     if name is None or not isinstance(items, TokenTexts):
         return None, "the base is no language model, and has no tokens"
     parts = [part for part in recipe.proposal.parts(Source) if part.mixture is None]

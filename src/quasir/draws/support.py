@@ -148,6 +148,8 @@ def check_by_base(
         return None
     if not callable(getattr(target.base, "sample", None)):
         return None
+    if not optional_attribute(proposal, "scores_given"):
+        return None
     items, log_base = propose(target.base, n, stream(seed, Purpose.SUPPORT))
     log_p = target.scores(items, log_base=log_base).log_p
     possible = np.flatnonzero(log_p > -np.inf)

@@ -26,7 +26,7 @@ from quasir.guides.matcher import LanguageFeature
 from quasir.proposals import Mixture, Table, from_scipy
 from quasir.recipes.parts import FeatureSpec, GuideSpec, Part, SimilaritySpec
 from quasir.recipes.placeholders import check_filled
-from quasir.recipes.schema import MODEL_NAMES, WARP, WEIGHTS, Recipe, Source
+from quasir.recipes.schema import MODEL_NAMES, SERVED, WARP, WEIGHTS, Recipe, Source
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
 
@@ -172,6 +172,8 @@ def portable(recipe: Recipe, folder: Path) -> Recipe:
 def _rename_models(recipe: Recipe, rename: Callable[[str], str]) -> Recipe:
     def change(part: Part) -> dict[str, str]:
         names = {field: getattr(part, field, None) for field in MODEL_NAMES}
+        if getattr(part, "server", None) is not None:
+            del names["model"]  # a name on the server
         return {field: rename(name) for field, name in names.items() if name is not None}
 
     return recipe.changed(change)
@@ -291,6 +293,10 @@ class _Sources:
         weights = {name: settings[name] for name in WEIGHTS}
         name = weights.pop("model")
         warp = {name: settings[name] for name in WARP} | {"max_tokens": self.recipe.max_tokens}
+        if settings["server"] is not None:
+            return self._served(name, settings, warp)
+        if settings["logit_bias"] is not None or settings["mask"] is not None:
+            raise RecipeError("logit_bias and mask are settings of a served model: give a server.")
         if source.source is not None:
             del warp["prompt"], warp["chat"]
             model, tokenizer = self._weights(name, **weights)
@@ -308,10 +314,24 @@ class _Sources:
             self.varied[ways] = self.models[key].varied(**warp)
         return self.varied[ways]
 
+    def _served(self, name: str | None, settings: dict[str, Any], warp: dict[str, Any]) -> Any:
+        from quasir import text
+
+        server = settings["server"]
+        warp |= {name: settings[name] for name in ("logit_bias", "mask")}
+        key = ("served", name, server.model_dump_json())
+        if key not in self.loaded:
+            self.loaded[key] = text.Served(model=name, **server.model_dump(), **warp)
+        self.models[key] = self.loaded[key]
+        ways = (*key, repr(warp))
+        if ways not in self.varied:
+            self.varied[ways] = self.models[key].varied(**warp)
+        return self.varied[ways]
+
     def _settings(self, source: Source) -> dict[str, Any]:
         """Return the settings of a model: what a proposal leaves out is taken from the base."""
-        settings = {name: getattr(source, name) for name in (*WEIGHTS, *WARP)}
-        if source.model is None:
+        settings = {name: getattr(source, name) for name in (*WEIGHTS, *WARP, *SERVED)}
+        if source.model is None and source.server is None:
             given = set(source.model_fields_set)  # a prompt replaces a chat, and a chat a prompt
             given |= {"prompt", "chat"} if given & {"prompt", "chat"} else set()
             left_out = [name for name in settings if name not in given]
@@ -334,6 +354,9 @@ class _Sources:
 
 
 def _identity(model: Any) -> Identity:
+    if hasattr(model, "identity"):
+        served: Identity = model.identity()
+        return served
     from quasir.text.fingerprints import tokenizer_digest
 
     found = {

@@ -20,9 +20,12 @@ def asked(recipe: Recipe) -> list[str]:
     said = [recipe.about] if recipe.about else []
     base = recipe.base
     name = base.model or (f"Poisson({base.poisson:g})" if base.poisson else "a table of items")
+    if base.server is not None:
+        name = f"{base.model or 'the model'} of the server at {base.server.url}"
     prompt = f" after the prompt {base.prompt!r}" if base.prompt else ""
     prompt = f" in the chat {_chat(base)}" if base.chat else prompt
-    limit = f", texts of at most {recipe.max_tokens} tokens" if base.model else ""
+    texts = base.model or base.server
+    limit = f", texts of at most {recipe.max_tokens} tokens" if texts else ""
     said.append(f"The base is {name}{prompt}{limit}.")
     for feature, moment in recipe.want.items():
         if feature in recipe.pointwise:
@@ -62,7 +65,8 @@ def _proposal(source: Source) -> str:
         return f"a table of {len(source.table)} items"
     if source.round_trip is not None:
         return f"the round trip of {source.round_trip.text!r}"
-    name = source.model or "the base"
+    name = source.model or ("the base" if source.server is None else "the model")
+    name = name if source.server is None else f"{name} of the server at {source.server.url}"
     details = [
         *([f"the adapter {source.adapter}"] if source.adapter else []),
         *([f"the prompt {source.prompt!r}"] if source.prompt else []),
@@ -71,6 +75,8 @@ def _proposal(source: Source) -> str:
         *([f"temperature {source.temperature:g}"] if source.temperature != 1 else []),
         *([f"top-k {source.top_k}"] if source.top_k else []),
         *([f"top-p {source.top_p:g}"] if source.top_p else []),
+        *([f"a bias of {len(source.logit_bias)} tokens"] if source.logit_bias else []),
+        *([f"the mask {source.mask}"] if source.mask else []),
     ]
     return f"{name} with {', '.join(details)}" if details else name
 

@@ -265,15 +265,15 @@ def _source_mistakes(recipe: Recipe) -> Mistakes:
     base = recipe.base
     if base.given(("mixture", "round_trip", "source")):
         yield "a base is a causal model, a table or a Poisson", ["base"]
-    if not base.given(("model", "table", "poisson")):
-        yield "base names no model, table or Poisson", ["base"]
+    if not base.given(("model", "server", "table", "poisson")):
+        yield "base names no model, server, table or Poisson", ["base"]
     for field, source in (("base", base), ("proposal", recipe.proposal)):
         if "weight" in source.model_fields_set:
             yield (
                 f"a weight means something only in a mixture, and {field} is none: leave it out",
                 [field, "weight"],
             )
-    if base.model is None:
+    if base.model is None and base.server is None:
         yield from _without_model(recipe.proposal, ["proposal"])
 
 
@@ -281,7 +281,7 @@ def _without_model(source: Source, steps: list[Any]) -> Mistakes:
     """Find settings of the base's model, where the base has no model."""
     for i, part in enumerate(source.mixture or []):
         yield from _without_model(part, [*steps, "mixture", i])
-    if source.model is None and source.of_model:
+    if source.model is None and source.server is None and source.of_model:
         name = source.of_model[0]
         yield (
             f"{name} is a setting of a model, but the proposal names no model, and the base has "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, create_model, model_validator
 
@@ -26,9 +27,11 @@ from quasir.recipes.parts import (
 
 WEIGHTS = ("model", "adapter", "revision", "dtype")
 WARP = ("prompt", "chat", "temperature", "top_k", "top_p")
-OF_MODEL = (*WEIGHTS, "source", *WARP)
+SERVED = ("server", "logit_bias", "mask")
+OF_MODEL = (*WEIGHTS, "source", *WARP, *SERVED)
 """The settings of a language model; they mean nothing to other distributions."""
-MODEL_NAMES = ("model", "adapter", "there", "back")
+TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+MODEL_NAMES = ("model", "adapter", "there", "back", "tokenizer")
 """The fields of all parts that name a model: a folder, a built-in one or a hub id."""
 
 
@@ -53,6 +56,47 @@ class MessageSpec(Part):
     content: str
 
 
+class ServerSpec(Part):
+    """The server of a model: its address, or a mapping with more.
+
+    Attributes
+    ----------
+    url : str
+        Its address, with or without ``/v1``.
+    kind : str
+        vllm, llama.cpp or sglang; found out where it is left out.
+    tokenizer : str
+        The folder or hub id of the model's tokenizer; by default the server is asked.
+    key : str
+        Name of the environment variable that holds its key.
+    concurrency : int
+        Most requests at once.
+    """
+
+    url: Name
+    kind: Name | None = None
+    tokenizer: Name | None = None
+    key: Name | None = None
+    concurrency: Count = 16
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"url": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _address(self) -> ServerSpec:
+        parsed = urlsplit(self.url)
+        if parsed.scheme not in ("http", "https") or not parsed.hostname:
+            raise ValueError("the address of a server is given as http://host:8000/v1")
+        if parsed.username or parsed.password or parsed.query:
+            raise ValueError(
+                "the address of a server is written into the run, so it must hold no password: "
+                "put the key into an environment variable, and give its name as key"
+            )
+        return self
+
+
 class Source(Part):
     """A distribution: a language model, a table, a Poisson, a round trip, or a mixture."""
 
@@ -68,6 +112,9 @@ class Source(Part):
     temperature: Temperature = 1.0
     top_k: Count | None = None
     top_p: Fraction | None = None
+    server: ServerSpec | None = None
+    logit_bias: dict[TokenId, Annotated[Finite, Field(ge=-100, le=100)]] | None = None
+    mask: dict[str, Any] | None = None
     table: Annotated[dict[str, Positive], Field(min_length=1)] | None = None
     poisson: Rate | None = None
     round_trip: RoundTripSpec | None = None
@@ -97,6 +144,11 @@ class Source(Part):
             raise ValueError(
                 "a guide goes with a causal model, the base or one that is named here, not with "
                 f"{(kinds or ['source'])[0]}"
+            )
+        alien = self.given(("adapter", "revision", "source", "guide"))
+        if self.server is not None and alien:
+            raise ValueError(
+                f"{' and '.join(alien)} do not go with a server, which has loaded its model already"
             )
         if self.share is not None and self.guide is None:
             raise ValueError("share is the base's share of a guided model: it needs a guide")

@@ -16,7 +16,7 @@ from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import build, located, own_files, portable, resolve
 from quasir.recipes.schema import Recipe
 from quasir.runs.fitting import FIT, fitting_draws
-from quasir.runs.integrity import FREE, read_checked, recipe_hash
+from quasir.runs.integrity import FREE, read_checked, recipe_hash, without_address
 from quasir.runs.worker_recipe import RecipeParts
 from quasir.store import Store
 from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
@@ -153,6 +153,7 @@ def _is_free(folder: Path, recipe: Recipe) -> bool:
 def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     """Refuse to resume a run with another recipe, and name what changed."""
     changed = []
+    before, now = before.changed(without_address), now.changed(without_address)
     for name in Recipe.model_fields:
         was, is_now = getattr(before, name), getattr(now, name)
         if name == "fitted":

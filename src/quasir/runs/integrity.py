@@ -10,7 +10,8 @@ from quasir import recipes
 from quasir.core.formatting import command as format_command
 from quasir.core.progress import Reporter
 from quasir.errors import StoreError
-from quasir.recipes.schema import Recipe
+from quasir.recipes.parts import Part
+from quasir.recipes.schema import Recipe, ServerSpec
 from quasir.store import Store
 from quasir.store.context_store import ContextStore
 
@@ -18,10 +19,16 @@ FREE = {"about", "draws", "choose", "samples"}
 """Fields of a recipe that no draw depends on: they may change on resume."""
 
 
+def without_address(part: Part) -> dict[str, Any]:
+    """Return a server without what no draw depends on: where it is, and how it is asked."""
+    free = {"url": "http://anywhere", "key": None, "concurrency": 16}
+    return free if isinstance(part, ServerSpec) else {}
+
+
 def recipe_hash(recipe: Recipe) -> str:
     """Return the hash of all that the draws depend on, as the recipe's file has it."""
     defaults = {name: Recipe.model_fields[name].get_default() for name in FREE}
-    free = recipe.model_copy(update=defaults)
+    free = recipe.model_copy(update=defaults).changed(without_address)
     free.model_fields_set.discard("samples")  # whether it is given does not matter either
     text = recipes.dump(free)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

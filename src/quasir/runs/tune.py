@@ -90,7 +90,8 @@ def tune_recipe(
 
 def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
     """Refuse, before any model loads, what cannot be tuned."""
-    if recipe.base.model is None or recipe.base.source is not None:
+    base = recipe.base
+    if base.model is None or base.source is not None or base.server is not None:
         raise InputError("only a causal language model can be tuned, and the base is none.")
     if (folder / MANIFEST).exists():
         raise StoreError(
