@@ -161,7 +161,7 @@ def test_distinct_is_what_a_set_counts(texts, n, unit):
 @settings(max_examples=50)
 @given(read_texts("ab", 10), st.integers(1, 4))
 def test_counts_of_each_text(texts, n):
-    *_, counts = count_ngrams(code(texts), n)
+    *_, counts = count_ngrams(*code(texts), n)
     for i, text in enumerate(texts):
         grams = counted([text], n, "word")
         want = sorted(grams.count(gram) for gram in set(grams))
@@ -245,6 +245,6 @@ def test_what_is_refused(call, message):
 
 
 def test_lone_surrogates_and_other_planes_are_characters():
-    assert code(["\ud800a", "\U0001f600"], "character").lengths.tolist() == [2, 1]
+    assert code(["\ud800a", "\U0001f600"], "character")[1].tolist() == [2, 1]
     assert metrics.distinct(["\U0001f600a", "\U0001f600"], unit="character") == 2 / 3
     assert math.isclose(metrics.self_bleu(["\ud800"] * 2, 1, "character"), 1.0)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from quasir.core.arguments import check_count
 from quasir.core.formatting import short_repr
-from quasir.core.items import Coded, offsets_of, text_of
+from quasir.core.items import Coded, text_of
 from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.metrics.moments import item_column
 
 Unit = Literal["word", "character"]
+Codes = NDArray[np.int64]
 EPSILON = 0.1  # the numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1
 
 
@@ -70,15 +71,14 @@ def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
     (0.75, 1.0)
     """
     check_count("n", n)
-    coded = code(texts, unit)
-    if coded.lengths.max(initial=0) < n:
+    codes, lengths = code(texts, unit)
+    if lengths.max(initial=0) < n:
         raise InputError(
-            f"none of the {len(coded)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
+            f"none of the {len(lengths)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
             "different n-grams is 0/0: give longer texts or a smaller n."
         )
-    *_, counts = count_ngrams(coded, n)
-    total = int(counts.count.sum())
-    return len(counts.first) / total
+    *_, counts = count_ngrams(codes, lengths, n)
+    return len(counts.first) / int(counts.count.sum())
 
 
 def unique_share(texts: Items) -> float:
@@ -102,21 +102,20 @@ def unique_share(texts: Items) -> float:
 def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
     """Return the BLEU-n of each text against all the others."""
     check_count("n", n)
-    coded = code(texts, unit)
-    if len(coded) < 2:
+    codes, lengths = code(texts, unit)
+    if len(lengths) < 2:
         raise InputError(
-            f"Self-BLEU compares each text with the others, but there is {len(coded)}: "
+            f"Self-BLEU compares each text with the others, but there is {len(lengths)}: "
             "give at least two texts."
         )
-    lengths = coded.lengths
-    log_precision = np.zeros(len(coded))
-    matches_any = np.zeros(len(coded), dtype=bool)
+    log_precision = np.zeros(len(lengths))
+    matches_any = np.zeros(len(lengths), dtype=bool)
     # No text has n-grams of more tokens than the longest text: all their precisions are EPSILON.
     longest = min(n, max(int(lengths.max()), 1))
     log_precision += (n - longest) * np.log(EPSILON)
-    for order, counts in enumerate(count_ngrams(coded, longest, shared=True), start=1):
+    for order, counts in enumerate(count_ngrams(codes, lengths, longest, shared=True), start=1):
         clipped = np.minimum(counts.count, best_elsewhere(counts))
-        matches = np.bincount(counts.text, clipped, minlength=len(coded))
+        matches = np.bincount(counts.text, clipped, minlength=len(lengths))
         if order == 1:
             matches_any = matches > 0
         # A text with fewer tokens than the order has no n-gram; its denominator is still 1.
@@ -126,7 +125,7 @@ def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
     return np.where(matches_any, penalty * np.exp(log_precision / n), 0.0)
 
 
-def best_elsewhere(counts: Counts) -> NDArray[np.int64]:
+def best_elsewhere(counts: Counts) -> Codes:
     """Return, for each n-gram and text, the highest count of the n-gram in another text."""
     if len(counts.count) == 0:
         return counts.count
@@ -137,7 +136,7 @@ def best_elsewhere(counts: Counts) -> NDArray[np.int64]:
     return np.where(has_it & alone, second, highest)
 
 
-def closest_length(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def closest_length(lengths: Codes) -> Codes:
     """Return, for each text, the closest length of another text; of two, the shorter."""
     order = np.argsort(lengths, kind="stable")
     ranked = lengths[order]
@@ -149,7 +148,7 @@ def closest_length(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return closest
 
 
-def brevity_penalty(lengths: NDArray[np.int64], closest: NDArray[np.int64]) -> Array:
+def brevity_penalty(lengths: Codes, closest: Codes) -> Array:
     """Return exp(1 - r/c) for a text of c tokens below the closest length r, else 1."""
     # An empty text matches nothing and scores 0, whatever its penalty is.
     return np.exp(np.minimum(1 - closest / np.maximum(lengths, 1), 0.0))
@@ -157,19 +156,15 @@ def brevity_penalty(lengths: NDArray[np.int64], closest: NDArray[np.int64]) -> A
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The counts of all n-grams of one order: one entry for each n-gram and text it occurs in.
+    """The counts of all n-grams of one order: one entry for each n-gram and text it occurs in."""
 
-    The entries of an n-gram are adjacent, in the order of the texts: the text's index, the count,
-    and the number of the n-gram. `first` is the index of the first entry of each n-gram.
-    """
-
-    text: NDArray[np.int64]
-    count: NDArray[np.int64]
-    ngram: NDArray[np.int64]
-    first: NDArray[np.int64]
+    text: Codes  # the index of the text; the entries of an n-gram are adjacent, in this order
+    count: Codes
+    ngram: Codes  # the number of the n-gram
+    first: Codes  # the index of the first entry of each n-gram
 
 
-def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Counts]:
+def count_ngrams(codes: Codes, lengths: Codes, n: int, shared: bool = False) -> Iterator[Counts]:
     """Yield the counts of 1-grams, 2-grams, ..., n-grams, by sorting integers.
 
     The code of an n-gram combines the code of its first n - 1 tokens with its last token. One sort
@@ -180,11 +175,11 @@ def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Co
     only. For samples that differ this saves most of the work.
     """
     # A -1 marks the end of each text.
-    owner = np.repeat(np.arange(len(texts)), texts.lengths + 1)
+    owner = np.repeat(np.arange(len(lengths)), lengths + 1)
     tokens = np.full(len(owner), -1)
-    at = np.arange(len(texts.codes)) + np.repeat(np.arange(len(texts)), texts.lengths)
-    tokens[at] = texts.codes
-    vocabulary = int(texts.codes.max(initial=0)) + 1
+    at = np.arange(len(codes)) + np.repeat(np.arange(len(lengths)), lengths)
+    tokens[at] = codes
+    vocabulary = int(codes.max(initial=0)) + 1
     ngram = np.zeros(len(at), dtype=np.int64)
     for last in range(n):
         token = tokens[at + last]  # at is where each n-gram begins
@@ -207,9 +202,7 @@ def count_ngrams(texts: CodedTexts, n: int, shared: bool = False) -> Iterator[Co
             at, ngram = at[kept], ngram[kept]
 
 
-def sort_pairs(
-    key: NDArray[np.int64], at: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sort_pairs(key: Codes, at: Codes) -> tuple[Codes, Codes]:
     """Return both arrays sorted by key, then by place; no entry may be negative."""
     bits = int(at.max(initial=0)).bit_length()
     if int(key.max(initial=0)).bit_length() + bits > 63:
@@ -220,31 +213,18 @@ def sort_pairs(
     return both >> bits, both & ((1 << bits) - 1)
 
 
-def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _changes(values: Codes) -> NDArray[np.bool_]:
     """Return where a value differs from the one before it; True for the first."""
     changes = np.ones(len(values), dtype=bool)
     changes[1:] = values[1:] != values[:-1]
     return changes
 
 
-@dataclass(frozen=True, eq=False)
-class CodedTexts:
-    """Texts as one array of codes; text i is ``codes[offsets[i]:offsets[i + 1]]``."""
+def code(items: Items, unit: Unit = "word") -> tuple[Codes, Codes]:
+    """Return texts as codes, one after another, and how many codes each text has.
 
-    codes: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """The number of words or characters in each text."""
-        return np.diff(self.offsets)
-
-
-def code(items: Items, unit: Unit = "word") -> CodedTexts:
-    """Return texts as codes: equal words (split at whitespace) or characters have equal codes."""
+    Equal words (split at whitespace) or characters have equal codes.
+    """
     texts = read_texts(items)
     if isinstance(unit, str) and unit == "word":
         lengths: list[int] = []
@@ -253,16 +233,14 @@ def code(items: Items, unit: Unit = "word") -> CodedTexts:
         codes.default_factory = codes.__len__
         every = map(codes.__getitem__, chain.from_iterable(_words(texts, lengths)))
         flat = np.fromiter(every, np.int64)  # fills `lengths`, too
-        return CodedTexts(flat, offsets_of(lengths))
+        return flat, np.array(lengths, np.int64)
     if isinstance(unit, str) and unit == "character":
         points = "".join(texts).encode("utf-32-le", "surrogatepass")
         characters = np.frombuffer(points, dtype="<u4")
         used = np.zeros(int(characters.max(initial=0)) + 1, dtype=bool)
         used[characters] = True
         # Codes without gaps keep the codes of n-grams small.
-        return CodedTexts(
-            (np.cumsum(used) - 1)[characters], offsets_of([len(text) for text in texts])
-        )
+        return (np.cumsum(used) - 1)[characters], np.array([len(t) for t in texts], np.int64)
     raise InputError(f"unit is {short_repr(unit)}, but must be 'word' or 'character'.")
 
 

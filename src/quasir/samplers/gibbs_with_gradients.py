@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.arguments import check_bool, check_count
-from quasir.core.formatting import short_repr
 from quasir.core.scores import name_of, score
 from quasir.core.types import Array, Items, Proposal, optional_attribute
 from quasir.errors import InputError, ScoreError
 from quasir.samplers.local_chains import LocalSampler, Move, States, choose_column
-from quasir.targets.lattice import UniformStates
+from quasir.targets.lattice import UniformStates, as_states
 
 
 @runtime_checkable
@@ -113,7 +112,8 @@ class GibbsWithGradients(LocalSampler):
     def starts(self, items: Items) -> tuple[list[Any], Array]:
         """Return items as states, and their log P."""
         encode = optional_attribute(self.target, "encode")
-        states = list(encode(items) if encode else self._rows(items))
+        size, categories = self.target.size, self.target.categories
+        states = list(encode(items) if encode else as_states(items, size, categories))
         return states, score(self.target, self.decode(states))
 
     def propose(self, states: States, uniforms: Array) -> Move:
@@ -163,21 +163,6 @@ class GibbsWithGradients(LocalSampler):
                 "with at least two possible values at each site."
             )
         return gradient
-
-    def _rows(self, items: Items) -> NDArray[np.int64]:
-        """Return the proposal's items as states."""
-        try:
-            rows = np.asarray(items if isinstance(items, np.ndarray) else list(items))
-            if rows.dtype.kind == "O":
-                rows = np.array([tuple(row) for row in rows])
-        except (TypeError, ValueError):
-            rows = np.empty(0)
-        if rows.dtype.kind not in "biu" or rows.shape != (len(items), self.target.size):
-            raise InputError(
-                f"{name_of(self.proposal)} gives items such as {short_repr(items[0])}, but chains "
-                f"start at states: rows of {self.target.size} whole numbers."
-            )
-        return rows.astype(np.int64)
 
     def decode(self, states: Sequence[Any]) -> Items:
         """Return states as items: rows, or what the target makes of them."""

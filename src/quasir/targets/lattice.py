@@ -126,7 +126,7 @@ class Ising:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        spins = 2.0 * _states(items, self.size, 2) - 1.0
+        spins = 2.0 * as_states(items, self.size, 2) - 1.0
         scores: Array = ((spins @ self.coupling) * spins).sum(axis=1) / 2 + spins @ self.field
         return scores
 
@@ -168,7 +168,7 @@ class Potts:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        rows = self._one_hot(_states(items, self.size, self.categories))
+        rows = self._one_hot(as_states(items, self.size, self.categories))
         scores: Array = (rows * (self.coupling @ rows / 2 + self.field)).sum(axis=(1, 2))
         return scores
 
@@ -212,7 +212,7 @@ class RBM:
 
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        states = _states(items, self.size, 2)
+        states = as_states(items, self.size, 2)
         inputs = self.hidden + states @ self.weights
         scores: Array = states @ self.visible + np.logaddexp(0.0, inputs).sum(axis=1)
         return scores
@@ -273,7 +273,7 @@ def _rows(items: Items, size: int) -> NDArray[np.float64] | NDArray[np.int64]:
     return rows
 
 
-def _states(items: Items, size: int, categories: int) -> NDArray[np.int64]:
+def as_states(items: Items, size: int, categories: int) -> NDArray[np.int64]:
     """Return states as whole numbers from 0 to categories - 1; refuse others."""
     rows = _rows(items, size)
     if len(rows) and not (rows.min() >= 0 and rows.max() < categories):
