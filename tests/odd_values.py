@@ -162,11 +162,6 @@ def sampled(make):
     return call
 
 
-def method(thing, name):
-    """Return a method of a thing, or of what a call makes."""
-    return lambda **arguments: getattr(thing, name)(**arguments)
-
-
 def used(make, use):
     """Return a call that makes a thing and uses it."""
     return lambda **arguments: use(make(**arguments))
@@ -187,229 +182,198 @@ TEXTS = ["a b", "a c", "b"]
 SCORED = {"items": ["a", "b"]}
 RNG = np.random.default_rng(0)
 
+
+def case(call, /, **arguments):
+    """Return a callable, and keyword arguments that it takes."""
+    return call, arguments
+
+
 CALLS = {
-    "QRS": (sampled(qr.QRS), {**PAIR, **LEVEL, **SAMPLING}),
-    "RS": (sampled(qr.RS), {**PAIR, "beta": 5.0, "log_beta": None, **SAMPLING}),
-    "RejectionControl": (sampled(qr.RejectionControl), {**PAIR, **LEVEL, **SAMPLING}),
-    "IncrementalQRS": (sampled(qr.IncrementalQRS), {**PAIR, "acceptance_rate": 0.5, **SAMPLING}),
-    "EmpiricalSupremum": (sampled(qr.EmpiricalSupremum), {**PAIR, **SAMPLING}),
-    "IMH": (sampled(qr.IMH), {**PAIR, **CHAINED, "bound": None, **SAMPLING}),
-    "RejectionChain": (
-        sampled(qr.RejectionChain),
-        {**PAIR, **LEVEL, **CHAINED, "bound": 5.0, **SAMPLING},
+    "QRS": case(sampled(qr.QRS), **PAIR, **LEVEL, **SAMPLING),
+    "RS": case(sampled(qr.RS), **PAIR, beta=5.0, log_beta=None, **SAMPLING),
+    "RejectionControl": case(sampled(qr.RejectionControl), **PAIR, **LEVEL, **SAMPLING),
+    "IncrementalQRS": case(sampled(qr.IncrementalQRS), **PAIR, acceptance_rate=0.5, **SAMPLING),
+    "EmpiricalSupremum": case(sampled(qr.EmpiricalSupremum), **PAIR, **SAMPLING),
+    "IMH": case(sampled(qr.IMH), **PAIR, **CHAINED, bound=None, **SAMPLING),
+    "RejectionChain": case(
+        sampled(qr.RejectionChain), **PAIR, **LEVEL, **CHAINED, bound=5.0, **SAMPLING
     ),
-    "SIR": (sampled(qr.SIR), {**PAIR, "pool": 100, **SAMPLING}),
-    "RWMH": (
+    "SIR": case(sampled(qr.SIR), **PAIR, pool=100, **SAMPLING),
+    "RWMH": case(
         sampled(qr.RWMH),
-        {
-            "target": sums,
-            "proposal": TOKENS,
-            "editor": Uniform(),
-            "max_tokens": 3,
-            "min_tokens": 0,
-            "boost": {1: 0.1},
-            "chains": 2,
-            **CHAINED,
-            **SAMPLING,
-        },
+        target=sums,
+        proposal=TOKENS,
+        editor=Uniform(),
+        max_tokens=3,
+        min_tokens=0,
+        boost={1: 0.1},
+        chains=2,
+        **CHAINED,
+        **SAMPLING,
     ),
-    "GibbsWithGradients": (
+    "GibbsWithGradients": case(
         sampled(qr.GibbsWithGradients),
-        {
-            "target": Ising(grid(2, 2, 0.1)),
-            "proposal": None,
-            "site_first": False,
-            "chains": 2,
-            **CHAINED,
-            **SAMPLING,
-        },
+        target=Ising(grid(2, 2, 0.1)),
+        proposal=None,
+        site_first=False,
+        chains=2,
+        **CHAINED,
+        **SAMPLING,
     ),
-    "QRS.replay": (method(qr.QRS(A, B, beta=1), "replay"), {"draws": DRAWS, "n": 3}),
-    "IMH.replay": (method(qr.IMH(A, B), "replay"), {"draws": DRAWS, "n": 3}),
-    "SIR.replay": (method(qr.SIR(A, B, 9), "replay"), {"draws": DRAWS, "n": 3, "seed": 0}),
-    "IncrementalQRS.replay": (
-        method(qr.IncrementalQRS(A, B, 0.5), "replay"),
-        {"draws": DRAWS, "n": 3},
+    "QRS.replay": case(qr.QRS(A, B, beta=1).replay, draws=DRAWS, n=3),
+    "IMH.replay": case(qr.IMH(A, B).replay, draws=DRAWS, n=3),
+    "SIR.replay": case(qr.SIR(A, B, 9).replay, draws=DRAWS, n=3, seed=0),
+    "IncrementalQRS.replay": case(qr.IncrementalQRS(A, B, 0.5).replay, draws=DRAWS, n=3),
+    "QRS.log_prob": case(qr.QRS(A, B, beta=1).log_prob, **SCORED),
+    "Table": case(used(qr.Table, drawn), weights={"a": 1.0, "b": 2.0}),
+    "Table.log_prob": case(A.log_prob, **SCORED),
+    "Table.sample": case(A.sample, n=3, rng=RNG),
+    "Mixture": case(used(qr.Mixture, drawn), components=[A, B], weights=[1.0, 2.0]),
+    "Mixture.sample": case(qr.Mixture([A, B]).sample, n=3, rng=RNG),
+    "Mixture.log_prob": case(qr.Mixture([A, B]).log_prob, **SCORED),
+    "from_scipy": case(used(qr.from_scipy, drawn), distribution=stats.poisson(3)),
+    "ScipyDistribution": case(
+        used(qr.proposals.ScipyDistribution, drawn), distribution=stats.norm()
     ),
-    "QRS.log_prob": (method(qr.QRS(A, B, beta=1), "log_prob"), SCORED),
-    "Table": (used(qr.Table, drawn), {"weights": {"a": 1.0, "b": 2.0}}),
-    "Table.log_prob": (method(A, "log_prob"), SCORED),
-    "Table.sample": (method(A, "sample"), {"n": 3, "rng": RNG}),
-    "Mixture": (used(qr.Mixture, drawn), {"components": [A, B], "weights": [1.0, 2.0]}),
-    "Mixture.sample": (method(qr.Mixture([A, B]), "sample"), {"n": 3, "rng": RNG}),
-    "Mixture.log_prob": (method(qr.Mixture([A, B]), "log_prob"), SCORED),
-    "from_scipy": (used(qr.from_scipy, drawn), {"distribution": stats.poisson(3)}),
-    "ScipyDistribution": (
-        used(qr.proposals.ScipyDistribution, drawn),
-        {"distribution": stats.norm()},
-    ),
-    "scipy.log_prob": (method(NUMBERS, "log_prob"), {"items": np.array([1, 2])}),
-    "scipy.sample": (method(NUMBERS, "sample"), {"n": 3, "rng": RNG}),
-    "Product": (
+    "scipy.log_prob": case(NUMBERS.log_prob, items=np.array([1, 2])),
+    "scipy.sample": case(NUMBERS.sample, n=3, rng=RNG),
+    "Product": case(
         used(qr.Product, lambda p: (repr(p), p.log_score(["a", "b"]))),
-        {"base": A, "factors": [qr.tilt(IS_A, 1.0)], "watched": [LENGTH]},
+        base=A,
+        factors=[qr.tilt(IS_A, 1.0)],
+        watched=[LENGTH],
     ),
-    "Product.log_score": (method(A * IS_A, "log_score"), SCORED),
-    "Feature": (
+    "Product.log_score": case((A * IS_A).log_score, **SCORED),
+    "Feature": case(
         used(qr.Feature, lambda f: (repr(f), f(["a", "b"]))),
-        {
-            "name": "long",
-            "function": len,
-            "batched": False,
-            "expensive": False,
-            "spans": None,
-        },
+        name="long",
+        function=len,
+        batched=False,
+        expensive=False,
+        spans=None,
     ),
-    "Feature()": (IS_A, {"items": ["a", "b"]}),
-    "(f & g)()": (IS_A & ~IS_A, {"items": ["a", "b"]}),
-    "tilt": (
-        used(qr.tilt, lambda t: (A * t).log_score(["a"])),
-        {"feature": LENGTH, "coefficient": 1.0},
+    "Feature()": case(IS_A, items=["a", "b"]),
+    "(f & g)()": case(IS_A & ~IS_A, items=["a", "b"]),
+    "tilt": case(
+        used(qr.tilt, lambda t: (A * t).log_score(["a"])), feature=LENGTH, coefficient=1.0
     ),
-    "Tilt": (qr.targets.Tilt, {"feature": LENGTH, "coefficient": 1.0}),
-    "reward": (
-        used(qr.reward, lambda t: (A * t).log_score(["a"])),
-        {"function": len, "temperature": 1.0},
+    "Tilt": case(qr.targets.Tilt, feature=LENGTH, coefficient=1.0),
+    "reward": case(
+        used(qr.reward, lambda t: (A * t).log_score(["a"])), function=len, temperature=1.0
     ),
-    "Conditional": (qr.targets.Conditional, {"make": lambda word: A}),
-    "tradeoff": (
+    "Conditional": case(qr.targets.Conditional, make=lambda word: A),
+    "tradeoff": case(
         used(qr.tradeoff, lambda curve: (repr(curve), str(curve), curve._repr_html_())),
-        {"draws": DRAWS, "betas": [1.0], "log_betas": None, "stream": None},
+        draws=DRAWS,
+        betas=[1.0],
+        log_betas=None,
+        stream=None,
     ),
-    "Curve.at": (
+    "Curve.at": case(
         used(CURVE.at, lambda c: (repr(c), str(c), c.to_dict())),
-        {"beta": 1.0, "log_beta": None, "acceptance_rate": None, "tvd": None, "kl": None},
+        beta=1.0,
+        log_beta=None,
+        acceptance_rate=None,
+        tvd=None,
+        kl=None,
     ),
-    "Curve.at acceptance_rate": (CURVE.at, {"acceptance_rate": 0.5}),
-    "Curve.at tvd": (CURVE.at, {"tvd": 0.5}),
-    "Curve.at kl": (CURVE.at, {"kl": 0.5}),
-    "Certificate.estimate": (CURVE.at(beta=1).estimate, {"name": "tvd"}),
-    "Curve": (qr.Curve, {"evaluator": CURVE.evaluator, "log_betas": np.zeros(1)}),
-    "Estimate": (
-        used(qr.Estimate, lambda e: (repr(e), str(e))),
-        {"value": 1.0, "se": 0.1, "low": 0.8, "high": 1.2},
+    "Curve.at acceptance_rate": case(CURVE.at, acceptance_rate=0.5),
+    "Curve.at tvd": case(CURVE.at, tvd=0.5),
+    "Curve.at kl": case(CURVE.at, kl=0.5),
+    "Certificate.estimate": case(CURVE.at(beta=1).estimate, name="tvd"),
+    "Curve": case(qr.Curve, evaluator=CURVE.evaluator, log_betas=np.zeros(1)),
+    "Estimate": case(
+        used(qr.Estimate, lambda e: (repr(e), str(e))), value=1.0, se=0.1, low=0.8, high=1.2
     ),
-    "Certificate": (
+    "Certificate": case(
         used(qr.Certificate, repr),
-        {
-            "name": "p_beta",
-            "log_beta": 0.0,
-            "n": 3,
-            "estimates": {"tvd": ESTIMATE},
-            "ess": 3.0,
-            "pareto_k": 0.1,
-        },
+        name="p_beta",
+        log_beta=0.0,
+        n=3,
+        estimates={"tvd": ESTIMATE},
+        ess=3.0,
+        pareto_k=0.1,
     ),
-    "Check": (
+    "Check": case(
         used(qr.certificates.Check, lambda check: check.to_dict()),
-        {
-            "name": "female",
-            "observed": 0.5,
-            "observed_se": 0.1,
-            "predicted": 0.5,
-            "predicted_se": 0.1,
-            "z": 0.0,
-        },
+        name="female",
+        observed=0.5,
+        observed_se=0.1,
+        predicted=0.5,
+        predicted_se=0.1,
+        z=0.0,
     ),
-    "Moment": (qr.certificates.Moment, {"feature": "female"}),
-    "Draws": (
-        qr.Draws,
-        {"log_p": np.zeros(2), "log_q": np.zeros(2), "log_u": np.zeros(2)},
-    ),
-    "Draws.from_arrays": (
+    "Moment": case(qr.certificates.Moment, feature="female"),
+    "Draws": case(qr.Draws, log_p=np.zeros(2), log_q=np.zeros(2), log_u=np.zeros(2)),
+    "Draws.from_arrays": case(
         used(qr.Draws.from_arrays, lambda d: (repr(d), d._repr_html_(), qr.tradeoff(d))),
-        {
-            "log_p": [0.0, -1.0],
-            "log_q": [-1.0, -1.0],
-            "items": ["a", "b"],
-            "log_base": None,
-            "features": {"f": [1.0, 2.0]},
-            "seed": 0,
-        },
+        log_p=[0.0, -1.0],
+        log_q=[-1.0, -1.0],
+        items=["a", "b"],
+        log_base=None,
+        features={"f": [1.0, 2.0]},
+        seed=0,
     ),
-    "Draws.take": (DRAWS.take, {"indices": [0, 1]}),
-    "Draws.accepted": (DRAWS.accepted, {"beta": 1.0, "log_beta": None}),
-    "Draws.concatenate": (qr.Draws.concatenate, {"parts": [DRAWS, DRAWS]}),
-    "Samples": (
+    "Draws.take": case(DRAWS.take, indices=[0, 1]),
+    "Draws.accepted": case(DRAWS.accepted, beta=1.0, log_beta=None),
+    "Draws.concatenate": case(qr.Draws.concatenate, parts=[DRAWS, DRAWS]),
+    "Samples": case(
         used(qr.samplers.Samples, repr),
-        {
-            "items": ["a", "b"],
-            "log_p": np.zeros(2),
-            "log_q": np.zeros(2),
-            "proposals": 3,
-            "features": {},
-            "log_p_beta": np.zeros(2),
-            "log_beta": 0.0,
-            "log_z_beta": 0.0,
-        },
+        items=["a", "b"],
+        log_p=np.zeros(2),
+        log_q=np.zeros(2),
+        proposals=3,
+        features={},
+        log_p_beta=np.zeros(2),
+        log_beta=0.0,
+        log_z_beta=0.0,
     ),
-    "Samples.take": (SAMPLES.take, {"indices": [0, 1]}),
-    "WeightedSamples.mean": (WEIGHTED.mean, {"values": np.zeros(len(WEIGHTED))}),
-    "draw": (
-        qr.draw,
-        {**PAIR, "n": 3, "seed": 0, "batch_size": None, "engine": None},
+    "Samples.take": case(SAMPLES.take, indices=[0, 1]),
+    "WeightedSamples.mean": case(WEIGHTED.mean, values=np.zeros(len(WEIGHTED))),
+    "draw": case(qr.draw, **PAIR, n=3, seed=0, batch_size=None, engine=None),
+    "features.length": case(qr.features.length, unit="words", name=None),
+    "features.pronouns": case(qr.features.pronouns, gender="male", case="any", name=None),
+    "features.words": case(qr.features.words, words=["a"], name=None, case=False),
+    "features.contains": case(qr.features.contains, text="a", name=None, case=False),
+    "features.search": case(qr.features.search, pattern="a", name=None, case=False),
+    "features.similarity": case(similarity, text="a", above=0.5, embed=embed, name=None),
+    "metrics.self_bleu": case(qr.metrics.self_bleu, texts=TEXTS, n=2, unit="word"),
+    "metrics.distinct": case(qr.metrics.distinct, texts=TEXTS, n=1, unit="character"),
+    "metrics.unique_share": case(qr.metrics.unique_share, texts=TEXTS),
+    "metrics.perplexity": case(qr.metrics.perplexity, texts=["a", "b"], base=A, tokens=[1, 2]),
+    "metrics.moments": case(qr.metrics.moments, items=["a", "b"], features=IS_A),
+    "metrics.over_runs": case(qr.metrics.over_runs, values=[1.0, 2.0]),
+    "metrics.Runs": case(used(qr.metrics.Runs, str), mean=1.0, sd=0.1, runs=3),
+    "metrics.ess": case(qr.metrics.ess, chain=np.arange(9.0)),
+    "metrics.autocorrelation_time": case(qr.metrics.autocorrelation_time, chain=np.arange(9.0)),
+    "metrics.to_arviz": case(qr.metrics.to_arviz, chains={"x": np.zeros(5)}),
+    "engines.Local": case(
+        qr.engines.Local, processes=None, threads=None, measure=False, tell=print
     ),
-    "features.length": (qr.features.length, {"unit": "words", "name": None}),
-    "features.pronouns": (qr.features.pronouns, {"gender": "male", "case": "any", "name": None}),
-    "features.words": (qr.features.words, {"words": ["a"], "name": None, "case": False}),
-    "features.contains": (qr.features.contains, {"text": "a", "name": None, "case": False}),
-    "features.search": (qr.features.search, {"pattern": "a", "name": None, "case": False}),
-    "features.similarity": (
-        similarity,
-        {"text": "a", "above": 0.5, "embed": embed, "name": None},
+    "engines.Ray": case(
+        qr.engines.Ray, address=None, workers=None, cpus_per_worker=1, gpus_per_worker=0, tell=print
     ),
-    "metrics.self_bleu": (qr.metrics.self_bleu, {"texts": TEXTS, "n": 2, "unit": "word"}),
-    "metrics.distinct": (qr.metrics.distinct, {"texts": TEXTS, "n": 1, "unit": "character"}),
-    "metrics.unique_share": (qr.metrics.unique_share, {"texts": TEXTS}),
-    "metrics.perplexity": (
-        qr.metrics.perplexity,
-        {"texts": ["a", "b"], "base": A, "tokens": [1, 2]},
-    ),
-    "metrics.moments": (qr.metrics.moments, {"items": ["a", "b"], "features": IS_A}),
-    "metrics.over_runs": (qr.metrics.over_runs, {"values": [1.0, 2.0]}),
-    "metrics.Runs": (used(qr.metrics.Runs, str), {"mean": 1.0, "sd": 0.1, "runs": 3}),
-    "metrics.ess": (qr.metrics.ess, {"chain": np.arange(9.0)}),
-    "metrics.autocorrelation_time": (
-        qr.metrics.autocorrelation_time,
-        {"chain": np.arange(9.0)},
-    ),
-    "metrics.to_arviz": (qr.metrics.to_arviz, {"chains": {"x": np.zeros(5)}}),
-    "engines.Local": (
-        qr.engines.Local,
-        {"processes": None, "threads": None, "measure": False, "tell": print},
-    ),
-    "engines.Ray": (
-        qr.engines.Ray,
-        {
-            "address": None,
-            "workers": None,
-            "cpus_per_worker": 1,
-            "gpus_per_worker": 0,
-            "tell": print,
-        },
-    ),
-    "lattice.grid": (grid, {"rows": 2, "columns": 2, "strength": 1.0}),
-    "lattice.Ising": (
+    "lattice.grid": case(grid, rows=2, columns=2, strength=1.0),
+    "lattice.Ising": case(
         used(Ising, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        {"coupling": grid(1, 2), "field": 0.0},
+        coupling=grid(1, 2),
+        field=0.0,
     ),
-    "lattice.Potts": (
+    "lattice.Potts": case(
         used(Potts, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        {"coupling": grid(1, 2), "categories": 3, "field": 0.0},
+        coupling=grid(1, 2),
+        categories=3,
+        field=0.0,
     ),
-    "lattice.RBM": (
+    "lattice.RBM": case(
         used(RBM, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        {"weights": [[1.0], [2.0]], "visible": 0.0, "hidden": 0.0},
+        weights=[[1.0], [2.0]],
+        visible=0.0,
+        hidden=0.0,
     ),
-    "lattice.UniformStates": (used(UniformStates, drawn), {"size": 2, "categories": 2}),
-    "Ising.log_score": (method(Ising(grid(1, 2)), "log_score"), {"items": np.zeros((1, 2), int)}),
-    "Potts.log_score": (
-        method(Potts(grid(1, 2), 3), "log_score"),
-        {"items": np.zeros((1, 2), int)},
-    ),
-    "UniformStates.log_prob": (
-        method(UniformStates(2), "log_prob"),
-        {"items": np.zeros((1, 2), int)},
-    ),
+    "lattice.UniformStates": case(used(UniformStates, drawn), size=2, categories=2),
+    "Ising.log_score": case(Ising(grid(1, 2)).log_score, items=np.zeros((1, 2), int)),
+    "Potts.log_score": case(Potts(grid(1, 2), 3).log_score, items=np.zeros((1, 2), int)),
+    "UniformStates.log_prob": case(UniformStates(2).log_prob, items=np.zeros((1, 2), int)),
 }
 """Name -> a callable, and keyword arguments that it takes."""
