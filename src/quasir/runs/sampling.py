@@ -19,10 +19,10 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.choice import certified_again
 from quasir.certificates.curve import tradeoff
-from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta
+from quasir.draws.acceptance import log_acceptance
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.base import budget_exceeded
+from quasir.samplers.base import budget_exceeded, fields_at_beta
 from quasir.samplers.results import Samples
 
 __all__ = [
@@ -132,18 +132,10 @@ def samples_of(
             f"the {proposals:,} draws were kept without their items, so there is nothing to sample "
             "from: keep the items too, or look at the trade-off only."
         )
-    log_unnormalised = log_p_beta(kept.log_p, kept.log_q, certificate.log_beta)
-    log_z_beta = log_normaliser(float(certificate.log_z_beta.value), log_unnormalised, kept.items)
-    return Samples(
-        items=[] if kept.items is None else kept.items,
-        log_p=kept.log_p,
-        log_q=kept.log_q,
-        proposals=int(index[-1]) + 1 if len(index) else proposals,
-        features=kept.features,
-        log_p_beta=log_unnormalised - log_z_beta,
-        log_beta=certificate.log_beta,
-        log_z_beta=log_z_beta,
-    )
+    proposals = int(index[-1]) + 1 if len(index) else proposals
+    log_z = float(certificate.log_z_beta.value)
+    fields = fields_at_beta(kept, proposals, certificate.log_beta, log_z)
+    return Samples(**fields | {"items": [] if kept.items is None else kept.items})
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from quasir.core.progress import Progress, progress_of
 from quasir.core.scores import check_pair
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
+from quasir.draws.acceptance import log_normaliser, log_p_beta
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.draws.support import refuse_cut_support
@@ -224,6 +225,16 @@ def sample_columns(draws: Draws, proposals: int) -> dict[str, Any]:
     """Return what every result holds of its draws."""
     columns = {name: getattr(draws, name) for name in ("items", "log_p", "log_q", "features")}
     return columns | {"proposals": proposals}
+
+
+def fields_at_beta(
+    kept: Draws, proposals: int, log_beta: float, log_z: float, *parts: Any
+) -> dict[str, Any]:
+    """Return the fields of `Samples`: accepted draws with their log p_beta, Eq. 1."""
+    log_prob = log_p_beta(kept.log_p, kept.log_q, log_beta)
+    log_z = log_normaliser(log_z, log_prob, kept.items, *parts)
+    level = {"log_p_beta": log_prob - log_z, "log_beta": log_beta, "log_z_beta": log_z}
+    return sample_columns(kept, proposals) | level
 
 
 def check_draws(draws: Draws) -> Draws:

@@ -14,10 +14,10 @@ from quasir.core.arguments import MOST, as_rate
 from quasir.core.formatting import level_text
 from quasir.core.streams import BLOCK
 from quasir.core.types import Proposal, Target
-from quasir.draws.acceptance import accepts, log_normaliser, log_p_beta, log_z_beta
+from quasir.draws.acceptance import accepts, log_z_beta
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.base import CollectingSampler, Collector, check_draws, sample_columns
+from quasir.samplers.base import CollectingSampler, Collector, check_draws, fields_at_beta
 from quasir.samplers.qrs import enumerate_log_z_beta
 from quasir.samplers.results import Samples
 
@@ -158,15 +158,8 @@ class BestDraws(Collector[Samples]):
         log_z = enumerate_log_z_beta(*parts, log_beta)
         if log_z is None:
             log_z = log_z_beta(log_beta, max(len(draws), 1) / max(self.seen, 1))
-        log_prob = log_p_beta(draws.log_p, draws.log_q, log_beta)
-        log_z = log_normaliser(log_z, log_prob, draws.items, *parts)
-        return Samples(
-            **sample_columns(draws, self.seen),
-            warnings=tuple(self._warnings(log_beta)),
-            log_p_beta=log_prob - log_z,
-            log_beta=log_beta,
-            log_z_beta=log_z,
-        )
+        fields = fields_at_beta(draws, self.seen, log_beta, log_z, *parts)
+        return Samples(**fields, warnings=tuple(self._warnings(log_beta)))
 
     def _warnings(self, log_beta: float) -> Iterator[str]:
         if log_beta == -math.inf:

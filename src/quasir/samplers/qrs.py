@@ -17,7 +17,7 @@ from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta, 
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import RatioExceededError
-from quasir.samplers.base import CollectingSampler, Collector, Result_co, WithBeta, sample_columns
+from quasir.samplers.base import CollectingSampler, Collector, Result_co, WithBeta, fields_at_beta
 from quasir.samplers.results import Samples
 
 __all__ = ["QRS", "RS"]
@@ -70,9 +70,10 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
         items = as_items(items)
         log_p, log_q = score(self.target, items), log_prob_of(self.proposal, items)
         log_prob = log_p_beta(log_p, log_q, self.log_beta)
-        return log_prob - self.normaliser(None, log_prob, items)
+        parts = self.target, self.proposal
+        return log_prob - log_normaliser(self.normaliser(), log_prob, items, *parts)
 
-    def normaliser(self, accepted: Accepted[Any] | None, log_prob: Array, items: Items) -> float:
+    def normaliser(self, accepted: Accepted[Any] | None = None) -> float:
         """Return log Z_beta: exact if the support can be listed, else the first estimate made."""
         known, log_z = self._log_z_beta, None
         if known and known[0] is self.target and known[1] is self.proposal:
@@ -86,7 +87,7 @@ class AtBeta(WithBeta, CollectingSampler[Result_co]):
                 accepted.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
             log_z = log_z_beta(self.log_beta, accepted.acceptance_sum / accepted.seen)
         self._log_z_beta = self.target, self.proposal, self.log_beta, log_z
-        return log_normaliser(log_z, log_prob, items, self.target, self.proposal)
+        return log_z
 
 
 class Accepted(Collector[Result_co]):
@@ -103,11 +104,9 @@ class Accepted(Collector[Result_co]):
         self.acceptance_sum += float(np.exp(log_acceptance(piece.log_ratio, log_beta)).sum())
 
     def result(self) -> Result_co:
-        kept, log_beta = self.kept, self.sampler.log_beta
-        log_prob = log_p_beta(kept.log_p, kept.log_q, log_beta)
-        log_z = self.sampler.normaliser(self, log_prob, kept.items)
-        level = {"log_p_beta": log_prob - log_z, "log_beta": log_beta, "log_z_beta": log_z}
-        return self.sampler.finish(sample_columns(kept, self.proposals) | level)
+        sampler, log_z = self.sampler, self.sampler.normaliser(self)
+        level = sampler.log_beta, log_z, sampler.target, sampler.proposal
+        return sampler.finish(fields_at_beta(self.kept, self.proposals, *level))
 
 
 class QRS(AtBeta[Samples]):
