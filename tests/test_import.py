@@ -39,6 +39,22 @@ def test_the_top_shows_the_public_names_alone():
     assert len(qr.__all__) <= 45
 
 
+def shows_no_example(thing):
+    """Return whether this is a class or a function whose docstring has no example."""
+    doc = thing.__doc__ or ""
+    return (inspect.isclass(thing) or inspect.isfunction(thing)) and (
+        "Examples\n" not in doc or ">>> " not in doc
+    )
+
+
+def test_each_public_name_has_an_example():
+    """The tests of `src` run them. Of `quasir.runs`, the top has what a user calls."""
+    lacking = [name for name, thing in PUBLIC.items() if shows_no_example(thing)]
+    assert [name for name in lacking if not name.startswith("quasir.runs.")] == []
+    assert shows_no_example(shows_no_example)
+    assert not shows_no_example(qr.draw)
+
+
 def classes_in(hint):
     """Yield the classes of quasir that a type is made of."""
     if isinstance(hint, type) and hint.__module__.startswith("quasir"):
