@@ -1,5 +1,6 @@
 """The texts say what is there: names, links and fields of recipes."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tests.docs import checks
 
 ROOT = Path(__file__).parents[2]
+FILE = re.compile(r"`([\w/.-]+/(?:[\w.-]+\.(?:py|md|yaml))?)`")
 OF_ROOT = sorted(ROOT.glob("*.md")) + sorted((ROOT / ".github").rglob("*.md"))
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
 MENTIONING = [
@@ -27,6 +29,14 @@ def test_names_and_links_exist(page):
 def test_pages_that_the_source_mentions_exist():
     mentioned = {path: path.read_text(encoding="utf-8") for path in MENTIONING}
     assert {p: a for p, text in mentioned.items() if (a := checks.absent_pages(text, ROOT))} == {}
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_files_that_the_pages_for_contributors_name_exist(page):
+    named = set(FILE.findall((ROOT / page).read_text(encoding="utf-8")))
+    roots = (ROOT, ROOT / "src" / "quasir")
+    assert len(named) > 10
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 def test_every_field_of_a_recipe_has_a_meaning(monkeypatch):
