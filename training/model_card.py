@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,14 @@ def draw_texts(
 ) -> list[tuple[str, int]]:
     """Draw texts in blocks and processes: small matrices gain little from threads."""
     texts: list[tuple[str, int]] = []
+    blocks = range(math.ceil(draws / BLOCK))
+    work = functools.partial(draw_block, folder, new_tokens=new_tokens, seed=seed)
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-        blocks = range(math.ceil(draws / BLOCK))
-        work = functools.partial(draw_block, folder, new_tokens=new_tokens, seed=seed)
-        for block in pool.map(work, blocks):
+    with ExitStack() as stack:
+        run = map
+        if min(workers, len(blocks)) > 1:  # one block needs no other process
+            run = stack.enter_context(ProcessPoolExecutor(workers, mp_context=spawn)).map
+        for block in run(work, blocks):
             texts += block
             print(f"{len(texts)} draws", file=sys.stderr, flush=True)
     return texts[:draws]

@@ -1,4 +1,4 @@
-"""Law 3 on models small enough to list every text."""
+"""Causal models small enough to list every text: draws have the probability that is scored."""
 
 import math
 
@@ -8,7 +8,15 @@ import torch
 
 import quasir as qr
 from tests.statistical.goodness import fits
-from tests.text.tiny import by_hand, every_text, gpt2, law, llama, tokenizer
+from tests.text.tiny import (
+    by_hand,
+    check_draws,
+    distribution,
+    every_text,
+    gpt2,
+    llama,
+    tokenizer,
+)
 
 WARPS = [
     {},
@@ -33,44 +41,30 @@ def make(kind="gpt2", tokens="one for all", words=("a", "b"), limit=4, **setting
     return qr.text.CausalLM(model=model, tokenizer=tok, max_tokens=limit, **settings)
 
 
-def check(lm, n=4000):
-    """Sum to 1, agree with a pass over one text, draw what is scored, and follow the law."""
-    texts = every_text(lm)
-    log_prob = lm.log_prob(texts)
-    assert np.exp(log_prob).sum() == pytest.approx(1, abs=1e-5)
-    hand = np.array([by_hand(lm, texts.token_ids(i).tolist()) for i in range(len(texts))])
-    np.testing.assert_allclose(log_prob, hand, atol=1e-4)
-    batch = lm.sample(n, np.random.default_rng(0))
-    np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
-    drawn = [tuple(batch.items.token_ids(i).tolist()) for i in range(n)]
-    support = [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
-    assert fits(drawn, support, np.exp(log_prob))
-
-
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("warp", WARPS, ids=str)
-def test_law_3_under_every_way_to_draw(kind, warp):
-    check(make(kind, **warp))
+def test_draws_under_every_setting(kind, warp):
+    check_draws(make(kind, **warp))
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("tokens", TOKENIZERS)
-def test_law_3_whatever_the_special_tokens(kind, tokens):
-    check(make(kind, tokens))
+def test_draws_whatever_the_special_tokens(kind, tokens):
+    check_draws(make(kind, tokens))
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("prompt", ["a", "a b b a b"])
-def test_law_3_after_a_prompt(kind, prompt):
+def test_draws_after_a_prompt(kind, prompt):
     lm = make(kind).prompted(prompt)
     assert len(lm.prefix) == 1 + len(prompt.split())
-    check(lm)
-    assert not np.allclose(law(lm), law(make(kind)), atol=1e-3)
+    check_draws(lm)
+    assert not np.allclose(distribution(lm), distribution(make(kind)), atol=1e-3)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_law_3_at_the_length_limit(limit):
-    check(make(limit=limit))
+def test_draws_at_the_length_limit(limit):
+    check_draws(make(limit=limit))
 
 
 def test_a_text_that_is_cut_has_no_end_token():
@@ -96,7 +90,7 @@ def test_what_cannot_come_out_has_probability_0():
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rows", [1, 7])
 def test_the_batch_size_changes_no_draw_and_no_score(kind, rows):
-    """Law 5; and masked or padded positions never change a score."""
+    """And masked or padded positions never change a score."""
     lm, other = make(kind), make(kind)
     other._rows = rows
     a, b = (m.sample(120, np.random.default_rng(3)) for m in (lm, other))
@@ -168,9 +162,9 @@ def test_a_lora_adapter(tmp_path):
     tuned.save_pretrained(adapter)
     plain = qr.text.CausalLM(str(folder), max_tokens=4, device="cpu")
     lm = qr.text.CausalLM(str(folder), max_tokens=4, device="cpu", adapter=str(adapter))
-    np.testing.assert_allclose(law(plain), law(base), atol=1e-5)
-    assert np.abs(law(lm) - law(base)).max() > 0.01
-    check(lm)
+    np.testing.assert_allclose(distribution(plain), distribution(base), atol=1e-5)
+    assert np.abs(distribution(lm) - distribution(base)).max() > 0.01
+    check_draws(lm)
 
 
 def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
@@ -178,7 +172,7 @@ def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
     base.model.save_pretrained(tmp_path)
     base.tokenizer.save_pretrained(tmp_path)
     lm = qr.text.CausalLM(str(tmp_path), max_tokens=3, device="cpu", dtype="bfloat16")
-    assert law(lm).sum() == pytest.approx(1, abs=2e-2)
+    assert distribution(lm).sum() == pytest.approx(1, abs=2e-2)
     batch = lm.sample(100, np.random.default_rng(0))
     assert batch.log_q.dtype == np.float64
 
@@ -217,7 +211,7 @@ def test_no_logits_array_of_all_texts(monkeypatch):
     texts = every_text(lm)
     log_prob = lm.log_prob(texts)
     assert max(sizes) == 10
-    np.testing.assert_allclose(np.exp(log_prob), law(make()), atol=1e-6)
+    np.testing.assert_allclose(np.exp(log_prob), distribution(make()), atol=1e-6)
 
 
 def test_quasi_rejection_sampling_of_texts():
@@ -247,7 +241,7 @@ def test_a_mixture_of_prompts_is_scored_as_the_mixture():
     lm = make()
     mixture = qr.Mixture([lm, lm.prompted("b b b")], weights=[0.3, 0.7])
     texts = every_text(lm)
-    want = 0.3 * law(lm) + 0.7 * law(lm.prompted("b b b"))
+    want = 0.3 * distribution(lm) + 0.7 * distribution(lm.prompted("b b b"))
     np.testing.assert_allclose(np.exp(mixture.log_prob(texts)), want, atol=1e-6)
     batch = mixture.sample(3000, np.random.default_rng(0))
     np.testing.assert_allclose(batch.log_q, mixture.log_prob(batch.items), atol=1e-4)

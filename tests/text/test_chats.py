@@ -25,7 +25,7 @@ def test_the_template_makes_the_prefix(lm):
     chatting = lm.varied(chat=CHAT)
     words = lm.tokenizer.convert_ids_to_tokens(chatting.prefix)
     assert words == ["system", "a", "b", "user", "b", "assistant"]
-    assert abs(tiny.law(chatting).sum() - 1) < 1e-5
+    assert abs(tiny.distribution(chatting).sum() - 1) < 1e-5
     assert chatting.varied(temperature=0.5).prefix == chatting.prefix
     assert chatting.prompted("a").chat is None
     assert lm.varied(prompt="a").varied(chat=CHAT).prompt is None

@@ -1,4 +1,4 @@
-"""Gibbs with gradients over texts: the gradient by one-hot tokens, and the chain's law."""
+"""Gibbs with gradients over texts: the gradient by one-hot tokens, and the chain's distribution."""
 
 import itertools
 
@@ -74,14 +74,14 @@ def test_p_is_stationary(kind, site_first):
         GibbsWithGradients(target, target.base, site_first=site_first),
         states_of(target),
     )
-    matrix, p = matrix_and_law(sampler, states)
+    matrix, p = matrix_and_p(sampler, states)
     # The network's float32 answers are the same in both directions to about 1e-7.
     assert np.abs(p @ matrix - p).max() < 1e-6
-    wrong, _ = matrix_and_law(sampler, states, right=False)
+    wrong, _ = matrix_and_p(sampler, states, right=False)
     assert np.abs(p @ wrong - p).max() > 1e-3
 
 
-def matrix_and_law(sampler, states, right=True):
+def matrix_and_p(sampler, states, right=True):
     target = sampler.target
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
     log_p = target.log_score(target.decode(states))
@@ -107,18 +107,18 @@ def matrix_and_law(sampler, states, right=True):
 
 
 @pytest.mark.parametrize("site_first", [False, True])
-def test_the_chain_follows_the_law_of_its_length(site_first):
+def test_the_chain_has_the_distribution_of_its_length(site_first):
     target = target_of()
     sampler = GibbsWithGradients(target, target.base, site_first=site_first, reset=5)
     samples = sampler.sample(2_000, seed=0)
     states = states_of(target)
-    matrix, _ = matrix_and_law(sampler, states)
+    matrix, _ = matrix_and_p(sampler, states)
     # Chains start at the base's texts of this length.
     start = np.exp(target.base.log_prob(target.decode(states)))
-    law = start / start.sum() @ np.linalg.matrix_power(matrix, 4)
+    expected = start / start.sum() @ np.linalg.matrix_power(matrix, 4)
     names = [tuple(x) for x in states.tolist()]
     drawn = [item.token_ids for item in samples.items]
-    assert fits(drawn, names, law)
+    assert fits(drawn, names, expected)
     assert not fits(drawn, names, start)
     assert samples.move_rate > 0.2
     np.testing.assert_allclose(samples.log_p, target.log_score(samples.items), atol=1e-4)

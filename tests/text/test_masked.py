@@ -9,7 +9,7 @@ from quasir.samplers import RWMH
 from quasir.samplers.rwmh import MASK
 from tests.sequences import matrix_of
 from tests.statistical.goodness import fits
-from tests.text.tiny import every_text, gpt2, masked, masked_tokenizer, tokenizer
+from tests.text.tiny import every_text, gpt2, ids_of, masked, masked_tokenizer, tokenizer
 
 KINDS = ["bert", "roberta", "distilbert"]
 WORDS = ("a", "b", "c")
@@ -24,12 +24,6 @@ def editor(lm, kind="bert", share=True, **settings):
     tok = masked_tokenizer(lm.tokenizer if share else tokenizer(("x", *WORDS)), WORDS)
     model = masked(kind, len(tok), tok.pad_token_id)
     return qr.text.MaskedLM(model=model, tokenizer=tok, base=lm if share else None, **settings)
-
-
-def sequences_of(lm):
-    """Return every text that the model can give, without the end token inside."""
-    texts = every_text(lm)
-    return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,7 +58,7 @@ def test_p_is_stationary_for_a_chain_over_texts(kind, boost):
     target = lm * qr.features.words(["a", "b"])
     sampler = RWMH(target, lm, editor(lm, kind), boost=boost)
     assert sampler.limits.longest == 3
-    sequences = sequences_of(lm)
+    sequences = ids_of(every_text(lm))
     weights = np.exp(target.log_score(qr.text.Texts.of(sequences, lm.tokenizer)))
     p = weights / weights.sum()
     # The network's float32 answers in batches of different make-up agree to about 1e-7.
@@ -73,19 +67,19 @@ def test_p_is_stationary_for_a_chain_over_texts(kind, boost):
     assert np.abs(p @ wrong - p).max() > 1e-3
 
 
-def test_a_chain_over_texts_follows_the_law_of_its_length():
+def test_a_chain_over_texts_has_the_distribution_of_its_length():
     lm = causal()
     target = lm * qr.features.words(["b"])
     sampler = RWMH(target, lm, editor(lm), reset=8, boost={"b": 0.1})
     samples = sampler.sample(3_000, seed=0)
-    sequences = sequences_of(lm)
+    sequences = ids_of(every_text(lm))
     weights = np.exp(target.log_score(qr.text.Texts.of(sequences, lm.tokenizer)))
     matrix = matrix_of(sampler, sequences, weights)
-    law = weights @ np.linalg.matrix_power(matrix, 7)
-    drawn = [tuple(samples.items.token_ids(i).tolist()) for i in range(len(samples))]
+    expected = weights @ np.linalg.matrix_power(matrix, 7)
+    drawn = ids_of(samples.items)
     # Chains start at q on the support of P, which for this target is p: and there they stay.
-    np.testing.assert_allclose(law, weights, atol=1e-6)
-    assert fits(drawn, sequences, law)
+    np.testing.assert_allclose(expected, weights, atol=1e-6)
+    assert fits(drawn, sequences, expected)
     assert not fits(drawn, sequences, np.exp(lm.log_prob(every_text(lm))))
     assert samples.features["b"].all()
     np.testing.assert_allclose(samples.log_p, target.log_score(samples.items), atol=1e-4)
@@ -93,17 +87,17 @@ def test_a_chain_over_texts_follows_the_law_of_its_length():
     assert samples.move_rate > 0.05
 
 
-def test_a_chain_over_texts_leaves_the_law_it_starts_with():
+def test_a_chain_over_texts_leaves_the_distribution_it_starts_with():
     lm = causal()
     target = lm * qr.tilt(qr.features.words(["b"]), 2.0)
     sampler = RWMH(target, lm, editor(lm), reset=6)
     samples = sampler.sample(3_000, seed=0)
-    sequences = sequences_of(lm)
+    sequences = ids_of(every_text(lm))
     texts = qr.text.Texts.of(sequences, lm.tokenizer)
     q, weights = np.exp(lm.log_prob(texts)), np.exp(target.log_score(texts))
-    law = q @ np.linalg.matrix_power(matrix_of(sampler, sequences, weights), 5)
-    drawn = [tuple(samples.items.token_ids(i).tolist()) for i in range(len(samples))]
-    assert fits(drawn, sequences, law)
+    expected = q @ np.linalg.matrix_power(matrix_of(sampler, sequences, weights), 5)
+    drawn = ids_of(samples.items)
+    assert fits(drawn, sequences, expected)
     assert not fits(drawn, sequences, q)
     assert not fits(drawn, sequences, weights)
 

@@ -50,14 +50,14 @@ def test_rows_of_a_block_are_those_of_the_whole_block():
 
 
 @pytest.mark.parametrize("make", [tiny.gpt2, tiny.llama])
-def test_the_law_of_mixed_batches_is_exact(make):
+def test_the_distribution_of_mixed_batches_is_exact(make):
     lms = models(make)
     for lm, part in zip(lms, drawn(lms, 0, 1024), strict=True):
         texts = tiny.every_text(lm)
-        law = np.exp([tiny.by_hand(lm, text.token_ids) for text in texts])
-        assert abs(law.sum() - 1) < 1e-5
+        expected = np.exp([tiny.by_hand(lm, text.token_ids) for text in texts])
+        assert abs(expected.sum() - 1) < 1e-5
         support = [text.token_ids for text in texts]
-        assert fits([x.token_ids for x in part.items], support, law)
+        assert fits([x.token_ids for x in part.items], support, expected)
         other = np.exp([tiny.by_hand(lms[0] if lm is lms[3] else lms[3], x) for x in support])
         assert not fits([x.token_ids for x in part.items], support, other)
 

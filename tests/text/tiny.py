@@ -24,6 +24,7 @@ from transformers import (
 )
 
 import quasir as qr
+from tests.statistical.goodness import fits
 
 
 def tokenizer(words=("a", "b"), bos="<s>", eos="</s>", pad=None):
@@ -79,7 +80,7 @@ def masked(kind, vocabulary, padding, seed=0):
 
 
 def gpt2(vocabulary, seed=0, scale=0.5, **changes):
-    """Return a GPT-2 of random weights, large enough that its law is far from uniform."""
+    """Return a GPT-2 of random weights, far from a uniform distribution."""
     torch.manual_seed(seed)
     settings = {"n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2} | changes
     none = {"bos_token_id": None, "eos_token_id": None}
@@ -125,9 +126,26 @@ def by_hand(lm, ids):
     return float(sum(log_probs[i, token] for i, token in enumerate(asked)))
 
 
-def law(lm):
+def distribution(lm):
     """Return the probability of every text."""
     return np.exp(lm.log_prob(every_text(lm)))
+
+
+def ids_of(texts):
+    """Return the token ids of texts as tuples."""
+    return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+
+
+def check_draws(lm, by_hand=by_hand, n=4000):
+    """Sum to 1, agree with a pass over one text, draw what is scored, with its probability."""
+    texts = every_text(lm)
+    log_prob = lm.log_prob(texts)
+    assert abs(np.exp(log_prob).sum() - 1) < 1e-5
+    hand = np.array([by_hand(lm, ids) for ids in ids_of(texts)])
+    np.testing.assert_allclose(log_prob, hand, atol=1e-4)
+    batch = lm.sample(n, np.random.default_rng(0))
+    np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
+    assert fits(ids_of(batch.items), ids_of(texts), np.exp(log_prob))
 
 
 def t5(vocabulary, start, end, seed=0):

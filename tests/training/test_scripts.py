@@ -4,6 +4,7 @@ import gzip
 import importlib
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from quasir.guides.vocabulary import same_tokenizer  # noqa: E402
 
 SMALL = "--steps 6 --batch 8 --width 16 --heads 2 --layers 1 --warmup 2 --decay 3 --threads 1"
 EVERY = "--every 3 --context 16"
+CAUSAL = "--vocabulary 300 --draws 40"
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +45,20 @@ def data(tmp_path_factory):
     return folder
 
 
-def run(data, monkeypatch, name, more=""):
-    """Run a script to its end, and return the exported folder."""
+@pytest.fixture(scope="module")
+def run(data):
+    """Return what runs a script to its end, once, and returns the exported folder."""
+    return cache(lambda name, more: run_script(data, name, more))
+
+
+def run_script(data, name, more):
     folder = data / name
     text = "general" if name == "general" else "questions"
     pairs = "" if name == "general" else f"--pairs {data}/pairs.tsv.gz"
     options = f"--data {data}/{text}.txt.gz {pairs} --run {data}/run-{name} --export {folder}"
-    monkeypatch.setattr(sys, "argv", [name, *f"{options} {SMALL} {EVERY} {more}".split()])
-    importlib.import_module(name).main()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name, *f"{options} {SMALL} {EVERY} {more}".split()])
+        importlib.import_module(name).main()
     return folder
 
 
@@ -65,8 +73,8 @@ def facts_and_card(folder):
 
 
 @pytest.mark.parametrize(("name", "text"), [("general", "The town"), ("questions", "What is")])
-def test_a_causal_model(data, monkeypatch, name, text):
-    folder = run(data, monkeypatch, name, "--vocabulary 300 --draws 40")
+def test_a_causal_model(run, name, text):
+    folder = run(name, CAUSAL)
     facts, card = facts_and_card(folder)
     loss = facts["held_out_loss_per_token"]
     assert loss["low"] < loss["value"] < loss["high"]
@@ -88,8 +96,8 @@ def test_general_cuts_documents_at_sentences():
     assert cut("One (i.e. two) three. Four five.", words=3) == ["One (i.e. two) three."]
 
 
-def test_the_embedding(data, monkeypatch):
-    folder = run(data, monkeypatch, "sentences", "--vocabulary 300 --hard 4")
+def test_the_embedding(run):
+    folder = run("sentences", "--vocabulary 300 --hard 4")
     facts, card = facts_and_card(folder)
     found = facts["held_out_auc"]["labelled"]["quasir/sentences"]
     assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
@@ -100,9 +108,9 @@ def test_the_embedding(data, monkeypatch):
     assert feature(["Why not?"])[0] < 0.999
 
 
-def test_the_paraphraser(data, monkeypatch):
-    base = run(data, monkeypatch, "questions", "--vocabulary 300 --draws 40")
-    folder = run(data, monkeypatch, "paraphraser", f"--denoising 2 --hidden 24 --base {base}")
+def test_the_paraphraser(run):
+    base = run("questions", CAUSAL)
+    folder = run("paraphraser", f"--denoising 2 --hidden 24 --base {base}")
     facts, card = facts_and_card(folder)
     assert f"| gain a token | {facts['held_out_gain_per_token']['value']:.4f} (" in card
     source = "What is the town of king 3?"
