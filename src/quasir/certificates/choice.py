@@ -138,10 +138,9 @@ def largest_accepting(ratios: Ratios, rate: float) -> float | None:
 def smallest_meeting(
     ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
 ) -> float | None:
-    """Return the smallest log beta at which an estimate is at most `wanted`, or None.
+    """Return the smallest log beta, up to the `ENOUGH_ABOVE`-th largest ratio, that is enough.
 
-    The estimate must fall with beta. None means that no beta up to the `ENOUGH_ABOVE`-th largest
-    ratio is enough.
+    The estimate must fall with beta; where no such beta is enough, it is None.
     """
 
     def meets(log_beta: float) -> bool:

@@ -114,10 +114,7 @@ def constrain(
 
 
 class FittingDraws:
-    """Draws of the base or of a proposal, with columns for the features.
-
-    They have a stream of their own (`Purpose.FIT`), independent of what `draw` gives for the seed.
-    """
+    """Draws to fit on, with columns for the features; their stream is that of `Purpose.FIT`."""
 
     def __init__(
         self,
@@ -219,10 +216,7 @@ def _tilts(
     log_weight: Array,
     n: int,
 ) -> tuple[list[Tilt], dict[str, Estimate], float, bool]:
-    """Fit lambda on the possible draws, out of n.
-
-    Return the tilts, their moments, the ESS, and whether every moment is precise.
-    """
+    """Return the tilts fitted on the possible draws, their moments, ESS, and if all are precise."""
     phi = np.empty((len(log_weight), len(tilted)))
     mu = np.array([wanted[feature] for feature in tilted])
     for j, feature in enumerate(tilted):

@@ -68,7 +68,6 @@ def least_shown(
     """Return, for each row, the parameter nearest to `start` that is shown at level alpha, to 2e-4.
 
     The wealth must rise from `start`, where it is at most 1, to `end`, where nothing need be shown.
-    Every parameter returned is `end`, or one at which the wealth was computed and was enough.
     """
     need = math.sqrt(-math.log(alpha))
     way = end - start
@@ -160,11 +159,7 @@ def upper_bounds(
     log_ceiling: float = math.inf,
     log_z: float | None = None,
 ) -> Array:
-    """Return upper bounds on a quantity of `GUARANTEED`: what is certain where none below is shown.
-
-    The one on TVD is the least tau for which truncated_mass(beta/(1 - tau)) <= tau is shown. KL
-    needs a ceiling.
-    """
+    """Return upper bounds on a quantity of `GUARANTEED`, at most what is certain for it."""
     out = ceiling_bound(quantity, log_ceiling - log_beta)
     # Far below M, or below every ratio, nothing more than what is certain can be shown.
     farthest = (log_ceiling if log_z is None else binned.log_top) - FAR
@@ -193,11 +188,7 @@ def is_shown(
 
 
 def acceptance_rate_at_most(binned: BinnedDraws, log_beta: Array, *, alpha: float) -> Array:
-    """Return upper bounds on the acceptance rate E[min(w/beta, 1)].
-
-    At beta = M the acceptance rate is Z/M: with draws of the base, and b(x) for the ratios, this
-    gives an upper bound on Z.
-    """
+    """Return upper bounds on the acceptance rate E[min(w/beta, 1)]; at beta = M it is Z/M."""
     cells = binned.capped(log_beta, rounded="up")
     y, weights = cells.w, cells.weights
 

@@ -23,7 +23,10 @@ from quasir.estimation.binned_ratios import FINEST, Bins
 
 FINE_BINS = 2048  # draws in memory are binned at the smallest width that needs about this many bins
 NEAR, FAR_BINS = 64.0, 512
-"""These bins are within 64 nats of the largest ratio; the draws below are in 512, by rank."""
+"""These bins are within 64 nats of the largest ratio; the draws below are in 512, by rank.
+
+So the width does not grow with the span.
+"""
 BELOW, PER_NAT = 8, 16
 """Cells below a level: 16 to the nat for 8 nats, then one down to w = 0.
 
@@ -200,11 +203,7 @@ def _on_upper(total: Array, count: Array, fall: Array, level: Array | float) -> 
 
 
 def _bins_of(log_w: Array) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the first draw of each bin that holds any, and the bins' lower and upper edges.
-
-    Only the ratios within `NEAR` nats of the largest share the bins of equal width. However far
-    the others reach, they are grouped by rank, so the width does not grow with the span.
-    """
+    """Return the first draw of each bin that holds any, and the bins' lower and upper edges."""
     top = log_w[-1]
     far = int(np.searchsorted(log_w, top - NEAR))
     groups = np.unique(np.linspace(0, far, FAR_BINS + 1).astype(np.intp))

@@ -165,11 +165,7 @@ def _log_z_beta(t: _Terms) -> Pair:
 
 
 def _truncated_mass(t: _Terms) -> Pair:
-    """Return 1 - Z_beta/Z, the share of P's mass above beta q, and its standard error.
-
-    The paper does not have it. TVD(p, p_beta) <= 1 - Z_beta/Z <= 1 - p(A_beta): it is the tighter
-    bound.
-    """
+    """Not in the paper: 1 - Z_beta/Z, p's mass above beta q. TVD <= it <= 1 - p(A_beta)."""
     n, (h1, h2, *_) = t.sums.n, t.high_y
     on_high = h2 - 2 * t.v_high * h1 + t.n_high * t.v_high**2
     variance = t.r**2 * (t.low_v2 * t.truncated**2 + on_high) / n

@@ -193,11 +193,7 @@ class Guarantee:
 def guarantees(
     binned: BinnedDraws, log_betas: Array, assumptions: Assumptions, *, confidence: float = 0.95
 ) -> Guarantee:
-    """Return the guarantees at each level.
-
-    Each holds by itself with the stated confidence, at any number of draws and at any look. A
-    level chosen because its guarantee looks good is not covered: `guaranteed_level` chooses.
-    """
+    """Return the guarantees at each level; for a level that they choose, see `guaranteed_level`."""
     log_betas = np.asarray(log_betas, np.float64)
     half = as_alpha(confidence) / 2
     upper: dict[str, Array | None] = {}

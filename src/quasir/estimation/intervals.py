@@ -168,18 +168,13 @@ def _unseen_tail(raw: Raw, tail: Tail, log_beta: Array) -> dict[str, Array]:
 
 
 def zero_hit_bound(n: int) -> float:
-    """Return the upper bound (97.5 %) on the probability of an event that n draws never met.
-
-    It is the upper end of Clopper and Pearson's 95 % interval at 0 hits, about 3.69/n.
-    """
+    """Return the upper bound (97.5 %) on the probability of an event that n draws never met."""
+    # The upper end of Clopper and Pearson's 95 % interval at 0 hits, about 3.69/n.
     return -math.expm1(math.log(0.025) / n)
 
 
 def log_interval(value: Array, se: Array) -> tuple[Array, Array]:
-    """Return value * exp(-+ 1.96 se/value), the interval of a positive quantity.
-
-    For few hits it is close to the exact interval of a Poisson count, which is equally skewed.
-    """
+    """Return value * exp(-+ 1.96 se/value), skewed like the interval of a Poisson count."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         factor = np.exp(Z95 * np.where(value > 0, se / value, 0.0))
         return value / factor, value * factor
@@ -228,19 +223,14 @@ class Tail:
 
     @cached_property
     def heavier(self) -> Tail:
-        """The tail with k at the upper end of its 95 % interval, but below 1 if k is below 1.
-
-        The standard error of k is asymptotically (1 + k)/sqrt(count), for k > -1/2.
-        """
+        """The tail with k at the upper end of its 95 % interval, but below 1 if k is below 1."""
+        # The standard error of k is asymptotically (1 + k)/sqrt(count), for k > -1/2.
         rise = 1.96 * max(1 + self.k, 0.5) / math.sqrt(self.count)
         cap = (1 + self.k) / 2 if self.k < 1 else math.inf
         return replace(self, k=min(self.k + rise, cap))
 
     def log_ratio_at(self, mass: float) -> float:
-        """Return the log ratio above which q has this mass, but at least the largest one seen.
-
-        On a discrete space the largest ratio may be drawn many times; then it is returned.
-        """
+        """Return the log ratio above which q has this mass, but at least the largest one seen."""
         if not self.fitted or self.at_max >= OFTEN:
             return self.log_max
         log_excess = math.log(self.count / self.n / mass)
@@ -286,10 +276,7 @@ def tail_size(n: int) -> int:
 
 
 def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
-    """Fit the tail to the largest `tail_size` ratios.
-
-    The ceiling is discarded if a ratio exceeds it, as scores that vary from call to call may do.
-    """
+    """Fit the tail to the largest `tail_size` ratios; a ceiling that one exceeds is discarded."""
     log_ceiling = math.inf if ratios.log_max > log_ceiling + ROUNDING else log_ceiling
     n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
     log_w = ratios.largest(count + 1)

@@ -53,11 +53,9 @@ NO_EVIDENCE = Evidence(np.full(len(LEVELS), -np.inf), 1.0)
 
 
 def tvd_evidence(binned: BinnedDraws, log_beta: float, assumptions: Assumptions) -> Evidence:
-    """Return what the draws of one context show about TVD at a beta.
-
-    A bound on Z that may fail itself is not enough here.
-    """
+    """Return what the draws of one context show about TVD at a beta."""
     ceiling, log_z = assumptions.log_ceiling, assumptions.log_z
+    # A bound on Z that may fail itself is not enough here.
     if ceiling == math.inf and (log_z is None or assumptions.spent):
         return NO_EVIDENCE
     most = float(ceiling_bound("tvd", np.array(ceiling - log_beta)))

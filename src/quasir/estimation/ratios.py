@@ -74,11 +74,7 @@ class Sums:
 
 
 class SortedRatios:
-    """Ratios in memory, sorted once, then summed below and above any cut.
-
-    The sums at a cut are those of the whole chunks on its left and on its right, plus a part of
-    one chunk. A cut takes microseconds, for any number of draws.
-    """
+    """Ratios in memory, sorted once; sums at a cut are those of whole chunks and a part of one."""
 
     exact_between = True
     """Whether the sums are exact at every cut, or only at the levels."""

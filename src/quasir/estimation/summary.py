@@ -120,10 +120,7 @@ class Summary:
 
     @classmethod
     def merged(cls, parts: Sequence[Summary], keep: int | None = None) -> Summary:
-        """Return the summary of the draws of all the parts.
-
-        `keep` is how many of the largest ratios to keep, by default `kept(n)`.
-        """
+        """Return the summary of all parts, with the largest `keep` ratios, or `kept(n)`."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
@@ -193,10 +190,7 @@ class Summary:
 def _largest(
     log_w: Array, often: NDArray[np.int64], keep: int
 ) -> tuple[Array, NDArray[np.int64], float]:
-    """Return the largest values without repeats, how often each occurs, and `Summary.whole_above`.
-
-    At least `keep` draws are kept; the smallest value kept counts all its draws.
-    """
+    """Return the largest values of `keep` draws, how often each occurs, and `whole_above`."""
     values, places = np.unique(log_w, return_inverse=True)
     counts = np.bincount(places, often, len(values)).astype(np.int64)
     ahead = np.cumsum(counts[::-1])[::-1] - counts
@@ -240,10 +234,7 @@ def _merged(
 
 
 def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
-    """Yield the summaries in order; threads read and bin the shards.
-
-    Reading and binning release the interpreter's lock most of the time.
-    """
+    """Yield the summaries in order; threads read and bin, which mostly releases the lock."""
     with ThreadPoolExecutor(WORKERS) as pool:
         under_way: deque[tuple[int, Future[Summary | None]]] = deque()
         for number in store.numbers():
@@ -264,10 +255,7 @@ def summary_path(store: Store, number: int) -> Path:
 def shard_summary(
     store: Store, number: int, keep: bool = True, largest: int | None = None
 ) -> Summary | None:
-    """Return the summary of a shard, read or made; None if the shard is damaged.
-
-    `largest` is how many of the largest ratios it must hold, if more than usual.
-    """
+    """Return the summary of a shard, with the `largest` ratios; None if the shard is damaged."""
     there = _read(store, number)
     if there is not None and (
         largest is None or there.whole_above == -np.inf or there.often.sum() >= largest
