@@ -17,7 +17,7 @@ from quasir.certificates.choice import certificate_at, check_option, choose, lar
 from quasir.certificates.evaluator import Evaluator, Points, SortedDraws, SummarisedDraws
 from quasir.certificates.figures import plot_curve
 from quasir.certificates.table import curve_html, curve_text
-from quasir.certificates.warnings import Evidence, warnings_about
+from quasir.certificates.warnings import warnings_about
 from quasir.core.arguments import LARGEST, as_log_beta, as_log_betas, check_bool, number
 from quasir.core.progress import Progress
 from quasir.core.types import Array
@@ -145,18 +145,8 @@ class Curve:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with the draws at every beta; a certificate adds those at its own."""
-        many = math.inf if self.n_possible else 0.0
-        evidence = Evidence(
-            log_beta=0.0,
-            n=self.n,
-            n_possible=self.n_possible,
-            n_above=many,
-            accepted=many,
-            ess=self.ess,
-            tail=self.tail,
-            guaranteed=self.tail.log_ceiling < math.inf,
-        )
-        return (*warnings_about(evidence), *self.evaluator.warnings)
+        bounded = self.tail.log_ceiling < math.inf
+        return (*warnings_about(self.evaluator, guaranteed=bounded), *self.evaluator.warnings)
 
     @cached_property
     def projection(self) -> Certificate:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.warnings import Disagreement, Evidence, find_disagreement, warnings_about
+from quasir.certificates.warnings import Disagreement, find_disagreement, warnings_about
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
 from quasir.draws.ceiling import RatioBounds
@@ -168,16 +168,10 @@ class Evaluator:
         """Return the certificate at point i."""
         parts = {key: part[i] for key, part in points.estimates.items()}
         log_beta = float(points.log_beta[i])
-        evidence = Evidence(
-            log_beta=log_beta,
-            n=self.n,
-            n_possible=self.n_possible,
-            n_above=float(points.n_above[i]),
-            accepted=self.n * parts["acceptance_rate"].value,
-            ess=self.ess,
-            tail=self.tail,
-            guaranteed=guarantee is not None and guarantee.kl is not None,
-            chosen=chosen,
+        accepted = self.n * parts["acceptance_rate"].value
+        sure = guarantee is not None and guarantee.kl is not None
+        found = warnings_about(
+            self, log_beta, float(points.n_above[i]), accepted, guaranteed=sure, chosen=chosen
         )
         return Certificate(
             name=name,
@@ -186,7 +180,7 @@ class Evaluator:
             estimates=parts,
             ess=self.ess,
             pareto_k=self.tail.k,
-            warnings=(*warnings_about(evidence), *self.warnings),
+            warnings=(*found, *self.warnings),
             guarantee=guarantee,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +19,10 @@ from quasir.core.formatting import level_text
 from quasir.draws.ceiling import RatioBounds
 from quasir.estimation.betting import acceptance_rate_at_least, acceptance_rate_at_most
 from quasir.estimation.binned_draws import BinnedDraws
-from quasir.estimation.intervals import Tail, zero_hit_bound
+from quasir.estimation.intervals import zero_hit_bound
+
+if TYPE_CHECKING:
+    from quasir.certificates.evaluator import Evaluator
 
 MIN_ESS = 100  # with fewer effective draws than this, the relative error of a mean is above 10 %
 MAX_PARETO_K = 0.7
@@ -32,51 +36,49 @@ FALSE_ALARM = 1e-6
 ROUNDING = 1e-4  # a relative difference from Z below this may come from scores in float32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The facts about the draws from which the warnings at one beta follow."""
+def warnings_about(
+    e: Evaluator,
+    log_beta: float = 0.0,
+    n_above: float = math.inf,
+    accepted: float = math.inf,
+    *,
+    guaranteed: bool = False,
+    chosen: bool = False,
+) -> list[str]:
+    """Return what is wrong with the estimates at a beta, each with numbers and advice.
 
-    log_beta: float
-    n: int
-    n_possible: int  # draws with P(x) > 0
-    n_above: float  # draws with a ratio above beta
-    accepted: float  # expected number of draws accepted at beta
-    ess: float  # Kish's effective sample size of the ratios
-    tail: Tail
-    guaranteed: bool = False  # whether TVD and KL are guaranteed, whatever the tail is
-    chosen: bool = False  # whether an estimate on these draws chose this level
-
-
-def warnings_about(e: Evidence) -> list[str]:
-    """Return what is wrong with the estimates, each with numbers and advice."""
+    `n_above` is how many draws lie above beta, `accepted` how many are accepted on average. TVD and
+    KL may be `guaranteed`, whatever the tail is; an estimate on these draws may have `chosen` beta.
+    """
     if e.n_possible == 0:
         return [
             f"None of the {e.n:,} draws had P(x) > 0, so all that is known is that q gives the "
             f"support of P a mass below {zero_hit_bound(e.n):.2g} (97.5 %). Use a proposal that "
             "reaches the target's support, loosen the target, or draw more."
         ]
-    # A guarantee holds whatever the tail is, so it settles these.
-    warnings = [] if e.guaranteed else [*_about_the_tail(e), *_about_its_shape(e)]
+    warnings = []
+    if not guaranteed:
+        warnings = [*_about_the_tail(e, log_beta, n_above), *_about_its_shape(e, chosen)]
     if e.ess < MIN_ESS:
         warnings.append(
             f"The {e.n:,} draws are worth only {e.ess:.3g} from the target (ESS below {MIN_ESS}): "
             f"draw about {_factor(MIN_ESS / max(e.ess, 1))} times as many, or use a better "
             "proposal."
         )
-    if e.accepted < MIN_ACCEPTED:
-        times = MIN_ACCEPTED / e.accepted if e.accepted > TOO_RARE else math.inf
+    if accepted < MIN_ACCEPTED:
+        times = MIN_ACCEPTED / accepted if accepted > TOO_RARE else math.inf
         more = (
             f"Draw about {_factor(times)} times as many, or " if times < math.inf else "Instead, "
         )
         warnings.append(
-            f"Only about {e.accepted:.3g} of {e.n:,} draws are accepted at beta = "
-            f"{level_text(e.log_beta)}: the moments are those of few samples. {more}choose a "
+            f"Only about {accepted:.3g} of {e.n:,} draws are accepted at beta = "
+            f"{level_text(log_beta)}: the moments are those of few samples. {more}choose a "
             "smaller beta."
         )
     return warnings
 
 
-def _about_its_shape(e: Evidence) -> list[str]:
+def _about_its_shape(e: Evaluator, chosen: bool) -> list[str]:
     """Return the warnings about a tail that is heavy, may be heavy, or is unknown."""
     k = e.tail.k
     if math.isnan(k):
@@ -90,7 +92,7 @@ def _about_its_shape(e: Evidence) -> list[str]:
             "decide everything, and more draws alone help slowly. Use a proposal with heavier "
             "tails, closer to the target."
         ]
-    if e.chosen and e.tail.fitted and e.tail.heavier.k > MAX_PARETO_K:
+    if chosen and e.tail.fitted and e.tail.heavier.k > MAX_PARETO_K:
         return [
             f"beta was chosen by an estimate, and the tail may be heavy: Pareto k is {k:.2f}, and "
             f"may be {e.tail.heavier.k:.2f} (95 %; above {MAX_PARETO_K} no estimate should be "
@@ -100,19 +102,19 @@ def _about_its_shape(e: Evidence) -> list[str]:
     return []
 
 
-def _about_the_tail(e: Evidence) -> list[str]:
+def _about_the_tail(e: Evaluator, log_beta: float, n_above: float) -> list[str]:
     """Return the warnings about the draws above beta, if they are few or none."""
-    if e.tail.exceeds_all(e.log_beta) or e.n_above >= MIN_ABOVE:
+    if e.tail.exceeds_all(log_beta) or n_above >= MIN_ABOVE:
         return []
-    beta, largest, k = level_text(e.log_beta), level_text(e.tail.log_max), e.tail.k
-    if e.n_above == 0 and k == -math.inf:
+    beta, largest, k = level_text(log_beta), level_text(e.tail.log_max), e.tail.k
+    if n_above == 0 and k == -math.inf:
         return [
             f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
             f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
             f"any such item that was not seen has a q-mass below {zero_hit_bound(e.n):.2g} (97.5 "
             "%). More draws lower that."
         ]
-    if e.n_above == 0:
+    if n_above == 0:
         if e.tail.log_ceiling < math.inf:
             how = (
                 f"since no ratio exceeds {level_text(e.tail.log_ceiling)}, the upper ends of their "
@@ -136,7 +138,7 @@ def _about_the_tail(e: Evidence) -> list[str]:
             f"Draw more, or choose a beta below {largest}."
         ]
     return [
-        f"Only {e.n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+        f"Only {n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
         "the bound rest on them, and their intervals may be too narrow. "
         "Draw more, or choose a smaller beta."
     ]
