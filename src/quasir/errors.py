@@ -112,10 +112,9 @@ class BudgetExceeded(QuasirError):
     Examples
     --------
     >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
+    >>> fair, biased = qr.Table({"h": 0.5, "t": 0.5}), qr.Table({"h": 0.9, "t": 0.1})
     >>> try:
-    ...     qr.QRS(p, q, beta=2.0).sample(1_000, seed=0, max_proposals=200)
+    ...     qr.QRS(fair, biased, beta=5).sample(1_000, seed=0, max_proposals=200)
     ... except qr.errors.BudgetExceeded as error:
     ...     print(len(error.samples) < 200)
     True

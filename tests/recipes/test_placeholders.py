@@ -285,7 +285,7 @@ def test_bad_json_in_line_731(tmp_path):
         ("e.csv", 'a\n"x\ny"\n"x\ny"\n', "line 4: this context is the same as that of line 2"),
         ("e.csv", 'a\n"x\n', "no CSV"),
         ("e.txt", "a\n\nb\n", "line 2: the line is empty"),
-        ("e.txt", b"a\n\xff\n", "line 2: this is no UTF-8"),
+        ("e.txt", b"a\n\xff\n", "line 2: the text is not UTF-8"),
         ("e.jsonl", "3\n", "line 1: a context is a text, or an object"),
         ("e.jsonl", "[1]\n", "line 1: a context is a text, or an object"),
         ("e.jsonl", "{}\n", "line 1: this context is empty"),

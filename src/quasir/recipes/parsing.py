@@ -16,7 +16,7 @@ from quasir.features.similarity import is_installed
 from quasir.recipes.parts import Part, SimilaritySpec
 from quasir.recipes.placeholders import fill_one
 from quasir.recipes.schema import Recipe, Source
-from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, read_as, read_tree
+from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, decode, read_as, read_tree
 
 FOLDER = Path(__file__).parent / "built_in"
 BUILT_IN = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
@@ -140,15 +140,7 @@ def _read_text(path: Path) -> str:
             f"{name}, line 1: the file is too large: a recipe has at most {LARGEST_TEXT:,} "
             "characters. Make a larger base as a Table in Python."
         )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        kind = "UTF-16 or UTF-32" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "not UTF-8"
-        raise RecipeError(
-            f"{name}, line {line}: the text is {kind} ({error.reason} at byte {error.start}): save "
-            "the file as UTF-8."
-        ) from error
+    return decode(content, name, RecipeError)
 
 
 def _in_words(error: ValidationError, tree: Node, file: str) -> RecipeError:

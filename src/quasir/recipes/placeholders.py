@@ -22,7 +22,7 @@ from quasir.core.formatting import escaped, short_repr
 from quasir.errors import InputError, RecipeError
 from quasir.recipes.parts import FIELD, GuideSpec, LanguageSpec, Part, put_fields
 from quasir.recipes.schema import Recipe
-from quasir.recipes.yaml_tree import describe_surrogate
+from quasir.recipes.yaml_tree import decode, describe_surrogate
 
 MOST_CONTEXTS = 100_000
 LARGEST_FILE = 1 << 30
@@ -165,21 +165,11 @@ def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
         raise InputError(f"{name} cannot be read: {escaped(str(error), 200)}.") from error
     if kind == ".parquet":
         return _rows(content, name)
-    text = _decoded(content, name)
+    text = decode(content, name, InputError)
     if kind == ".csv":
         return _records(text, name)
     lines = _lines(text, name)
     return lines if kind == ".txt" else ((where, _json(line, where)) for where, line in lines)
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{name}, line {line}: this is no UTF-8 text ({error.reason}): save the file as UTF-8."
-        ) from error
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[str, str]]:

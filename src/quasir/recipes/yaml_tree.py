@@ -16,7 +16,7 @@ import yaml
 from yaml.reader import Reader
 
 from quasir.core.formatting import escaped, short_repr
-from quasir.errors import RecipeError
+from quasir.errors import QuasirError, RecipeError
 
 LARGEST_TEXT = 1_000_000
 """Most characters of a recipe; PyYAML reads them in about a second where it has no C library."""
@@ -90,6 +90,19 @@ def describe_surrogate(text: str) -> str:
             "write the character itself"
         )
     return ""
+
+
+def decode(content: bytes, name: str, error: type[QuasirError]) -> str:
+    """Return UTF-8 as text; an error names the first line that is none."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        line = content.count(b"\n", 0, wrong.start) + 1
+        kind = "UTF-16 or UTF-32" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "not UTF-8"
+        raise error(
+            f"{name}, line {line}: the text is {kind} ({wrong.reason} at byte {wrong.start}): save "
+            "the file as UTF-8."
+        ) from wrong
 
 
 def read_tree(text: str, file: str) -> Node:
