@@ -64,8 +64,15 @@ def test_two_processes_draw_the_same(whole, tmp_path):
 def test_this_process_is_an_engine_too(whole, tmp_path):
     store = create(tmp_path / "run")
     told = []
-    draw_into(store, TARGET, PROPOSAL, N, lambda *done: told.append(done), engine=Local())
+
+    def report(*done):
+        told.append(done)
+        (store.folder / "draws" / ".shard-00001.parquet.killed.partial").touch()
+
+    draw_into(store, TARGET, PROPOSAL, N, report, engine=Local())
     assert hashes(store) == hashes(whole)
+    left = {path.name for path in (store.folder / "draws").iterdir()}
+    assert left == {path.name for path in (whole.folder / "draws").iterdir()}
     assert told[-1] == (N, N, N)
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 

@@ -247,6 +247,7 @@ def run_tasks(
         store.settle()
     if not lacking():
         parts.drop()
+        store.location.clean()  # of what workers that were killed have left
     why = stop_asked(store.folder)
     if why is not None and lacking():
         store.change(stopped=why)
