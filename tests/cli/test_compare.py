@@ -221,7 +221,9 @@ def test_random_walks_and_perplexity_of_a_language_model(tiny):
     assert rows["rwmh-reset"]["ppl"] == pytest.approx(np.mean(ppl), rel=1e-5)
     assert rows["rwmh-reset"]["ppl_sd"] == pytest.approx(np.std(ppl, ddof=1), rel=1e-4)
     waited = np.mean([places[run][-1] + 1 - run * length for run in range(3)])
-    assert rows["rwmh-reset"]["draws_a_sample"] == pytest.approx(waited / 12 + length_of_chain - 1)
+    assert rows["rwmh-reset"]["draws_per_sample"] == pytest.approx(
+        waited / 12 + length_of_chain - 1
+    )
     for name in ("rwmh", "rwmh-reset"):
         assert rows[name]["moment:b"] == 1.0
         assert rows[name]["tvd"] == rows[name]["kl"] == "unknown"

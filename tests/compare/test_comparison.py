@@ -90,7 +90,7 @@ def test_every_number_is_that_of_its_samples(found, sampler, steps):
         expected["tvd"].append(certificate.tvd.value)
         expected["kl"].append(certificate.kl.value)
     names = {
-        "cost": "draws_a_sample",
+        "cost": "draws_per_sample",
         "vowel": Moment("vowel"),
         "long": Moment("long"),
         "unique": "unique",
@@ -156,7 +156,7 @@ def test_a_rate_out_of_reach_is_the_filtered_proposal():
     pool = qr.draw(target, proposal, 8000, seed=0)
     found = compare(pool, ["qrs"], [0.5], n=100, runs=4)
     row = row_of(found, "qrs", 0.5)
-    assert row.cells["draws_a_sample"].runs.mean == pytest.approx(5, rel=0.3)
+    assert row.cells["draws_per_sample"].runs.mean == pytest.approx(5, rel=0.3)
     np.testing.assert_allclose(
         row.cells["tvd"].values,
         [qr.tradeoff(part(pool, at)).projection.tvd.value for at in places(found.stretches[0])],

@@ -167,7 +167,7 @@ def test_two_of_one_kind_and_those_that_do_not_say_are_taken():
         (lambda: qr.Table({"a": 1j}), "must be a number"),
         (lambda: qr.Mixture(A), "several proposals"),
         (lambda: qr.Mixture([A, "b"]), "component 1"),
-        (lambda: qr.Mixture([A, A], [1e308, 1e-320]), "0 beside the others"),
+        (lambda: qr.Mixture([A, A], [1e308, 1e-320]), "0 compared with the others"),
         (lambda: qr.Mixture([A, A], "ab"), "weights"),
         (lambda: qr.from_scipy(stats.poisson), "no parameters yet"),
         (lambda: qr.from_scipy(stats.poisson(-1)), "parameters of poisson"),

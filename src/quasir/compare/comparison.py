@@ -85,7 +85,7 @@ def compare(
     >>> pool = qr.draw(target, proposal, 30_000, seed=0)
     >>> found = compare(pool, ["qrs", "imh-reset"], [0.1], n=200, runs=10)
     >>> for row in found.rows:
-    ...     print(row.method, row.n, row.runs, row.cells["draws_a_sample"], row.cells["tvd"])
+    ...     print(row.method, row.n, row.runs, row.cells["draws_per_sample"], row.cells["tvd"])
     proposal 200 10 1 ± 0 0.124 ± 0.0012
     QRS 200 10 10 ± 0 ≤ 0.0067
     IMH-reset-10 200 10 10 ± 0 unknown

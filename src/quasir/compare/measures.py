@@ -133,7 +133,7 @@ def measure(
 ) -> Measured:
     """Measure one run's samples; `ppl` is their perplexity, NaN where it is not known."""
     n = len(items)
-    numbers: dict[Key, float] = {"draws_a_sample": proposals / n}
+    numbers: dict[Key, float] = {"draws_per_sample": proposals / n}
     for name, column in features.items():
         numbers[Moment(name)] = float(np.asarray(column, np.float64).mean())
     numbers["ppl"] = ppl
@@ -159,7 +159,7 @@ class Row:
     cost: Cost
     n: int
     runs: int
-    cells: dict[Key, Cell]  # by quantity: draws_a_sample, Moment(feature), ppl, ..., tvd, kl
+    cells: dict[Key, Cell]  # by quantity: draws_per_sample, Moment(feature), ppl, ..., tvd, kl
     warnings: tuple[tuple[str, ...], ...]  # of each run
 
     @classmethod
@@ -185,7 +185,7 @@ class Row:
     @property
     def acceptance_rate(self) -> float:
         """Samples per proposal; burn-in and the wait for a start count as proposals."""
-        return 1 / self.cells["draws_a_sample"].runs.mean
+        return 1 / self.cells["draws_per_sample"].runs.mean
 
     def to_dict(self) -> dict[str, Any]:
         """Return a flat JSON-ready dictionary."""

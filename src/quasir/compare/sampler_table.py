@@ -68,7 +68,7 @@ def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
         "Method": [f"{row.method}{' !' * any(row.warnings)}" for row in found.rows],
         "AR": [f"{row.cost.rate:.4g}" for row in found.rows],
         "n x runs": [f"{row.n:,} x {row.runs}" for row in found.rows],
-        "draws/sample": texts("draws_a_sample"),
+        "draws/sample": texts("draws_per_sample"),
     }
     for name, boolean in found.boolean.items():
         scale = 100 if boolean else 1
@@ -193,7 +193,7 @@ def _column_notes(found: Comparison) -> Iterator[str]:
         yield (
             f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset has fewer "
             "steps, so that with its wait it costs no more than other samplers: it has "
-            f"{lengths} proposals a sample."
+            f"{lengths} proposals per sample."
         )
     if any(name in found.boolean for name in found.wanted):
         yield "In brackets after a feature: the mean that the recipe wants."

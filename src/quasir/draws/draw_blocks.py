@@ -36,7 +36,7 @@ NETWORK_ROWS = (16, BLOCK)
 NETWORK_WORK = 1 << 38
 """Parameters times tokens of the rows that a network computes at once: some seconds on two cores.
 
-Measured: one core does 1.3e10 a second, with 3 million parameters.
+Measured: one core does 1.3e10 per second, with 3 million parameters.
 """
 FASTER = 500  # what another device than a CPU does in the time of two cores
 EXPENSIVE_ROWS = 64
@@ -103,8 +103,8 @@ def draw_blocks(
 def rows_at_once(target: Target, proposal: Proposal) -> int | None:
     """Return how many rows are computed at once, or None if any number gives the same bits.
 
-    A network's rounding depends on the rows beside a row. So they are fixed by its size, not by a
-    clock: a run gives the same bits however often it was stopped.
+    A network's rounding depends on how many rows it computes. So their number is fixed by its size,
+    not by a clock: a run gives the same bits however often it was stopped.
     """
     parts = (target, getattr(target, "base", None), proposal, *getattr(proposal, "components", ()))
     asked = [rows for part in parts if (rows := optional_attribute(part, "rows_at_once"))]

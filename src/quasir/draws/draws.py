@@ -110,7 +110,7 @@ class Draws(Tabular):
             Name -> column. A column of booleans is taken to be boolean for every item.
         seed : int, numpy Generator or None
         log_ceiling : float, optional
-            Log of a number that no ratio P(x)/q(x) exceeds, drawn or not. You vouch for it, and
+            Log of a number that no ratio P(x)/q(x) exceeds, drawn or not. You assert it, and
             every guarantee says so; a ratio above it is an error.
 
         Examples

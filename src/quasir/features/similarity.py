@@ -43,9 +43,9 @@ def similarity(
     above : float, optional
         Makes the feature boolean: whether the cosine is above this (the paper: 0.95).
     embed : callable or str, optional
-        From a list of texts to an array of their embeddings, one a row; or the name of a model for
-        sentence-transformers (extra ``text``), such as ``quasir/sentences``, which is loaded at the
-        first use. By default the paper's model.
+        From a list of texts to an array of their embeddings, one per row; or the name of a model
+        for sentence-transformers (extra ``text``), such as ``quasir/sentences``, which is loaded
+        at the first use. By default the paper's model.
     name : str, optional
 
     Examples
@@ -142,7 +142,7 @@ class SentenceModel:
         }
 
     def __call__(self, texts: list[str]) -> Array:
-        """Return the embeddings of texts, one a row.
+        """Return the embeddings of texts, one per row.
 
         A text of white space alone has the embedding 0: a tokenizer without special tokens gives
         it no token, and a network needs one.

@@ -176,7 +176,7 @@ def _normalised(weights: Any, n: int) -> Array:
     scaled = scaled / scaled.sum()
     if not (scaled > 0).all():
         raise InputError(
-            f"weights are {short_repr(weights)}: the smallest is 0 beside the others, so its "
-            "component would never be drawn. Leave it out, or give it a larger weight."
+            f"weights are {short_repr(weights)}: the smallest is 0 compared with the others, so "
+            "its component would never be drawn. Leave it out, or give it a larger weight."
         )
     return scaled

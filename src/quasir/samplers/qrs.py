@@ -147,10 +147,8 @@ class RS(QRS):
 
     Parameters
     ----------
-    target, proposal : Target, Proposal
-        P and q.
-    beta, log_beta : float
-        Exactly one of them.
+    target, proposal, beta, log_beta
+        See `QRS`.
 
     Examples
     --------

@@ -17,10 +17,8 @@ class RejectionChain(WithBeta, IMH):
 
     Parameters
     ----------
-    target, proposal : Target, Proposal
-        P and q.
-    beta, log_beta : float
-        Exactly one of them.
+    target, proposal, beta, log_beta
+        See `QRS`.
     burn_in, thin, reset, bound
         See `IMH`; steps are candidates, each of which costs 1/AR proposals.
 

@@ -21,10 +21,8 @@ class RejectionControl(AtBeta[WeightedSamples]):
 
     Parameters
     ----------
-    target, proposal : Target, Proposal
-        P and q.
-    beta, log_beta : float
-        Exactly one of them.
+    target, proposal, beta, log_beta
+        See `QRS`.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class Ising:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P with respect to x, one number a site."""
+        """Return the gradient of log P with respect to x, one number per site."""
         spins = 2.0 * states - 1.0
         return 2.0 * (spins @ self.coupling + self.field)
 
@@ -173,7 +173,7 @@ class Potts:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P with respect to the one-hot rows, K numbers a site."""
+        """Return the gradient of log P with respect to the one-hot rows, K numbers per site."""
         gradient: Array = self.coupling @ self._one_hot(states) + self.field
         return gradient
 
@@ -218,7 +218,7 @@ class RBM:
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P with respect to x, one number a site."""
+        """Return the gradient of log P with respect to x, one number per site."""
         inputs = self.hidden + states @ self.weights
         gradient: Array = self.visible + np.exp(-np.logaddexp(0.0, -inputs)) @ self.weights.T
         return gradient
