@@ -269,12 +269,12 @@ class _Rule:
         column = first.as_boolean(first(items)).copy()
         if self.how == "not":
             return ~column
-        undecided = column != (self.how == "or")
-        at = np.flatnonzero(undecided | (not last.expensive))
-        if len(at):
-            whole = len(at) == len(column)
-            asked = last.as_boolean(last(items if whole else take(as_items(items), at)))
-            column[at] = column[at] | asked if self.how == "or" else column[at] & asked
+        if not last.expensive:
+            other = last.as_boolean(last(items))
+            return column | other if self.how == "or" else column & other
+        left = np.flatnonzero(column != (self.how == "or"))
+        if len(left):
+            column[left] = last.as_boolean(last(take(as_items(items), left)))
         return column
 
     def spans(self, text: str) -> list[tuple[int, int]]:
