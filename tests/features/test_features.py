@@ -55,7 +55,7 @@ def test_length():
 
     assert qr.features.length("tokens")([Text()]).tolist() == [3]
     assert qr.features.length()([Text()]).tolist() == [2]
-    with pytest.raises(qr.errors.FeatureError, match="token_ids"):
+    with pytest.raises(qr.errors.InputError, match="token_ids"):
         qr.features.length("tokens")(["a"])
 
 
@@ -78,7 +78,7 @@ def test_similarity_with_an_embedding_of_ones_own():
 
 def test_similarity_says_what_its_default_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
-    with pytest.raises(qr.errors.FeatureError, match="sentence-transformers"):
+    with pytest.raises(qr.errors.InputError, match="sentence-transformers"):
         qr.features.similarity("ab")(["a"])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
@@ -92,21 +91,34 @@ class Strings(Column):
         return cls(np.concatenate([part.buffer for part in parts]), offsets)
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text and the token ids it was drawn as, without the end-of-sequence token.
+class Text(str):
+    """A string that knows the token ids it was drawn as, without the end-of-sequence token.
+
+    It is a str in every way: features and rewards of your own are given these. Two of them are
+    equal if their strings are, whatever their tokens.
 
     Examples
     --------
-    >>> Text("A poet.", (5, 17, 2)).text
-    'A poet.'
+    >>> poet = Text("A poet.", (5, 17, 2))
+    >>> "poet" in poet, poet.split(), poet[:1], len(poet), poet.token_ids
+    (True, ['A', 'poet.'], 'A', 7, (5, 17, 2))
     """
 
-    text: str
     token_ids: tuple[int, ...]
 
-    def __str__(self) -> str:
-        return self.text
+    def __new__(cls, text: str, token_ids: Sequence[int]) -> Self:
+        """Make a string that knows its token ids."""
+        made = super().__new__(cls, text)
+        made.token_ids = tuple(token_ids)
+        return made
+
+    @property
+    def text(self) -> str:
+        """The string alone."""
+        return str(self)
+
+    def __getnewargs__(self) -> tuple[str, tuple[int, ...]]:
+        return str(self), self.token_ids
 
 
 class TokenTexts(Column):

@@ -378,9 +378,10 @@ def _moved_name(name: str) -> str:
 
 def _hash(name: str) -> str | None:
     """Return the hash of all weights in a folder or a built-in model; None for a hub id."""
+    from quasir.text.fetching import fetched_folder
     from quasir.text.loading import BUILT_IN
 
-    folder = BUILT_IN.get(name, Path(name))
+    folder = BUILT_IN.get(name) or fetched_folder(name) or Path(name)
     files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
     each = [hash_of(file) for file in files]
     if len(each) < 2:

@@ -15,7 +15,7 @@ from quasir.core.arguments import LARGEST, check_bool, check_callable, number, r
 from quasir.core.formatting import short_repr
 from quasir.core.items import Coded, as_items, check_items, take
 from quasir.core.types import Items
-from quasir.errors import FeatureError, InputError
+from quasir.errors import FeatureError, InputError, QuasirError
 
 Spans = Callable[[str], list[tuple[int, int]]]
 
@@ -114,7 +114,7 @@ class Feature:
     def _ask(self, argument: Any) -> Any:
         try:
             return self.function(argument)
-        except FeatureError:
+        except QuasirError:  # it says what is wrong
             raise
         except Exception as error:
             what = short_repr(argument[0] if self.batched and len(argument) else argument)

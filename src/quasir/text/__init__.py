@@ -9,6 +9,7 @@ import os
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 from quasir.text.causal import CausalLM
+from quasir.text.choices import Choices, choose
 from quasir.text.differentiable import DifferentiableText
 from quasir.text.guided import Guided
 from quasir.text.masked import MaskedLM
@@ -18,6 +19,7 @@ from quasir.text.texts import Text, Texts
 
 __all__ = [
     "CausalLM",
+    "Choices",
     "DifferentiableText",
     "Guided",
     "MaskedLM",
@@ -26,4 +28,5 @@ __all__ = [
     "Served",
     "Text",
     "Texts",
+    "choose",
 ]

@@ -19,6 +19,7 @@ from quasir.core.files import shortened
 from quasir.core.formatting import short_repr
 from quasir.core.hub import refuse_no_model, why_silent
 from quasir.errors import InputError
+from quasir.text.fetching import REGISTERED, fetched_folder, how_to_get
 
 MODELS = Path(__file__).parent / "models"
 BUILT_IN = {
@@ -109,9 +110,11 @@ def _first_line(error: Exception) -> str:
 
 def _find(name: str) -> tuple[str, str | None]:
     """Return the folder that a name stands for, or else the hub id, and why the hub is silent."""
-    where = BUILT_IN.get(name, Path(name))
+    where = BUILT_IN.get(name) or fetched_folder(name) or Path(name)
     if os.path.isdir(where):
         return str(where), None
+    if name in REGISTERED:
+        raise InputError(how_to_get(name))
     refuse_no_model(name, BUILT_IN)
     return name, why_silent(name)
 

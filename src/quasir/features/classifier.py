@@ -1,0 +1,343 @@
+"""Classifiers and reward models as features: from a hub, a folder, or already loaded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from quasir.core.arguments import number
+from quasir.core.files import hash_of
+from quasir.core.formatting import short_repr
+from quasir.core.hub import refuse_no_model, why_silent
+from quasir.core.items import text_of
+from quasir.core.types import Array, Items
+from quasir.errors import InputError, QuasirWarning
+from quasir.targets.factors import Tilt, reward
+from quasir.targets.feature import Feature
+
+BUILT_IN = Path(__file__).parents[1] / "text" / "models"
+AT_ONCE = 32
+"""Texts that a network reads in one batch."""
+SPECIAL = 8
+"""More special tokens than any model puts around a text or a pair."""
+UNLIMITED = 10**6
+"""Tokenizers that know no limit give an enormous one."""
+_LOADED: dict[tuple[str, str | None], tuple[Any, Any]] = {}
+"""The models that are loaded, by name and revision: features of one model share it."""
+
+
+def classifier(
+    model: str | Path | tuple[Any, Any],
+    label: str | None = None,
+    above: float | None = None,
+    *,
+    value: Literal["probability", "logit"] = "probability",
+    prompt: str | None = None,
+    hypothesis: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    revision: str | None = None,
+    name: str | None = None,
+) -> Feature:
+    """Return what a classifier says of a text: a probability or logit, or whether it is `above`.
+
+    Parameters
+    ----------
+    model : str, Path or (model, tokenizer)
+        ``quasir/sentiment``, a folder, a hub id, or a sequence classifier of transformers that is
+        loaded, with its tokenizer. One that is named is loaded at the first use.
+    label : str, optional
+        The label to look at. It may be left out where there is one label alone, and with a
+        `hypothesis`.
+    above : float, optional
+        Makes the feature boolean: whether the value is above this.
+    value : "probability" or "logit"
+        A probability is between 0 and 1, so that a target with it has a ceiling. A logit has one
+        only if `low` and `high` declare its bounds.
+    prompt : str, optional
+        For a model that was trained on pairs: it reads the prompt and the text as a pair.
+    hypothesis : str, optional
+        For a model of natural language inference (zero-shot): a sentence about the text, such as
+        "This text is about sport." The label is then the one of entailment.
+    low, high : float, optional
+        Bounds that you declare for a logit; a value outside is an error.
+    revision : str, optional
+        Of a model on the hub.
+    name : str, optional
+
+    Notes
+    -----
+    A text with more tokens than the network can read is cut, and a `QuasirWarning` says how
+    many were. It runs on the GPU if there is one.
+
+    Examples
+    --------
+    >>> good = classifier("quasir/sentiment", label="POSITIVE", above=0.5)
+    >>> good(["A wonderful film with a great cast.", "A boring film. What a waste of time."])
+    array([ True, False])
+    """
+    if value not in ("probability", "logit"):
+        raise InputError(f"value is {short_repr(value)}, but must be 'probability' or 'logit'.")
+    if prompt is not None and hypothesis is not None:
+        raise InputError(
+            "prompt and hypothesis do not go together: a classifier reads a text and one other."
+        )
+    if above is not None and value == "probability" and not 0 <= number("above", above) < 1:
+        raise InputError(
+            f"above is {short_repr(above)}, but a probability is between 0 and 1, and none is "
+            "above 1."
+        )
+    network = Classifier(model, revision)
+    ask = Score(network, label, value, above, prompt, hypothesis)
+    what = label or hypothesis or value
+    limit = "" if above is None else f" above {above:g}"
+    kind: dict[str, Any] = {"low": low, "high": high}
+    if above is not None:
+        kind = {"boolean": True}
+    elif value == "probability":
+        kind = {"low": 0.0, "high": 1.0}
+    title = f"{network.name}: {what}{limit}"
+    return Feature(title if name is None else name, ask, batched=True, expensive=True, **kind)
+
+
+def reward_model(
+    model: str | Path | tuple[Any, Any],
+    temperature: float = 1.0,
+    *,
+    prompt: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    revision: str | None = None,
+) -> Tilt:
+    """Return the factor exp(r(x)/temperature), where r(x) is what a reward model says of a text.
+
+    The target base(x) exp(r(x)/temperature) is the optimum of KL-regularised reinforcement
+    learning, which RLHF aims at.
+
+    Parameters
+    ----------
+    model : str, Path or (model, tokenizer)
+        As in `classifier`: a sequence classifier with one output, the reward.
+    temperature : float
+        The weight of the KL divergence from the base: a smaller one asks for more reward.
+    prompt : str, optional
+        For a model that was trained on pairs: it reads the prompt and the text as a pair.
+    low, high : float, optional
+        Bounds that you declare: the ratios then have a ceiling, and guarantees are possible. A
+        reward outside is an error.
+    revision : str, optional
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
+    >>> target = base * reward_model("runs/my-reward-model", temperature=0.1)
+    >>> target
+    """
+    network = Classifier(model, revision)
+    ask = Score(network, None, "logit", None, prompt, None)
+    feature = Feature("reward", ask, batched=True, expensive=True, low=low, high=high)
+    return reward(feature, temperature)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a classifier says of each item."""
+
+    network: Classifier
+    label: str | None
+    value: str
+    above: float | None
+    prompt: str | None
+    hypothesis: str | None
+
+    def __call__(self, items: Items) -> Any:
+        """Return a number or a boolean for each item."""
+        distinct = list(dict.fromkeys(text_of(item) for item in items))
+        rows = dict(zip(distinct, self._scores(distinct), strict=True))
+        scores = np.array([rows[text_of(item)] for item in items], dtype=np.float64)
+        return scores if self.above is None else scores > self.above
+
+    def _scores(self, texts: list[str]) -> Array:
+        column = self.network.index_of(self.label, self.hypothesis is not None)
+        if self.prompt is not None:
+            logits = self.network([self.prompt] * len(texts), texts)
+        elif self.hypothesis is not None:
+            logits = self.network(texts, [self.hypothesis] * len(texts))
+        else:
+            logits = self.network(texts)
+        if self.value == "probability":
+            logits = self.network.probabilities(logits)
+        scores: Array = logits[:, column]
+        return scores
+
+
+class Classifier:
+    """A sequence classifier of transformers; one that is named is loaded at the first use."""
+
+    def __init__(self, model: str | Path | tuple[Any, Any], revision: str | None = None) -> None:
+        self.revision = revision
+        self._pair: tuple[Any, Any] | None = None
+        if isinstance(model, (str, Path)):
+            self.name = str(model)
+        elif isinstance(model, (tuple, list)) and len(model) == 2:
+            self._pair = (model[0].eval(), model[1])
+            self.name = getattr(model[0].config, "_name_or_path", "") or "classifier"
+        else:
+            raise InputError(
+                f"model is {short_repr(model)}, but must be a hub id, a folder, or a pair "
+                "(model, tokenizer) that is loaded."
+            )
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the model, or None if it must come from a hub."""
+        built_in = BUILT_IN / self.name.removeprefix("quasir/")
+        path = built_in if self.name.startswith("quasir/") else Path(self.name)
+        return path if (path / "config.json").is_file() else None
+
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """What identifies the model: its name, and the hash of its weights where they are here."""
+        files = [] if self.folder is None else sorted(self.folder.glob("*.safetensors"))
+        return {
+            "name": Path(self.name).name if Path(self.name).is_absolute() else self.name,
+            "revision": self.revision,
+            "weights_sha256": hash_of(files[0]) if files else None,
+        }
+
+    @cached_property
+    def loaded(self) -> tuple[Any, Any]:
+        """The network and its tokenizer."""
+        if self._pair is not None:
+            return self._pair
+        key = self.name, self.revision
+        if key not in _LOADED:
+            _LOADED[key] = self._load()
+        return _LOADED[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "loaded"}
+
+    def _load(self) -> tuple[Any, Any]:
+        try:
+            import torch
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        except ImportError as error:
+            raise InputError(
+                "a classifier needs transformers and torch: pip install 'quasir[text]'."
+            ) from error
+        folder, silent = self.folder, None
+        if folder is None:
+            refuse_no_model(self.name, ["quasir/sentiment"])
+            silent = why_silent(self.name, self.revision)
+        source = self.name if folder is None else str(folder)
+        options = {} if folder is not None else {"revision": self.revision}
+        offline = {"local_files_only": True} if silent is not None else {}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source, **options, **offline)
+            network = AutoModelForSequenceClassification.from_pretrained(
+                source, dtype=torch.float32, use_safetensors=True, **options, **offline
+            )
+        except (OSError, ValueError) as error:
+            why = silent or next(iter(str(error).splitlines()), type(error).__name__)
+            raise InputError(
+                f"the classifier {short_repr(self.name)} could not be loaded: {why}. Give "
+                "quasir/sentiment, a folder with config.json and model.safetensors, or a hub id."
+            ) from error
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return network.to(device).eval(), tokenizer
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of its outputs."""
+        config = self.loaded[0].config
+        return [config.id2label[i] for i in range(config.num_labels)]
+
+    def index_of(self, label: str | None, entailment: bool = False) -> int:
+        """Return the index of a label; of the one of entailment, where it is asked for."""
+        labels = self.labels
+        folded = [one.casefold() for one in labels]
+        if label is not None:
+            same = [i for i, one in enumerate(labels) if one == label]
+            same = same or [i for i, one in enumerate(folded) if one == label.casefold()]
+            lacks = f"no label {short_repr(label)}"
+        elif entailment:
+            same = [i for i, one in enumerate(folded) if one.startswith("entail")]
+            lacks = "no label of entailment, which a hypothesis needs"
+        else:
+            same, lacks = [0] * (len(labels) == 1), "more than one label"
+        if len(same) != 1:
+            raise InputError(
+                f"the classifier {short_repr(self.name)} has {lacks}: its labels are "
+                f"{', '.join(labels)}. Give one of them as label."
+            )
+        return same[0]
+
+    def probabilities(self, logits: Array) -> Array:
+        """Return the probabilities of the labels: of each alone, or of all together."""
+        config = self.loaded[0].config
+        if config.num_labels == 1:
+            raise InputError(
+                f"the classifier {short_repr(self.name)} has one output, a number without a "
+                "probability: give value='logit', or use qr.reward_model."
+            )
+        if config.problem_type == "multi_label_classification":
+            return 1.0 / (1.0 + np.exp(-logits))
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares: Array = powers / powers.sum(axis=1, keepdims=True)
+        return shares
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that the network reads."""
+        network, tokenizer = self.loaded
+        if tokenizer.model_max_length < UNLIMITED:
+            return int(tokenizer.model_max_length)
+        return int(getattr(network.config, "max_position_embeddings", UNLIMITED))
+
+    def __call__(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Array:
+        """Return the logits of texts, or of pairs of texts, one row each."""
+        import torch
+
+        network, tokenizer = self.loaded
+        if tokenizer.pad_token is None:  # reward models made of causal ones
+            tokenizer.pad_token = tokenizer.eos_token
+        if network.config.pad_token_id is None:
+            network.config.pad_token_id = tokenizer.pad_token_id
+        logits = np.zeros((len(texts), network.config.num_labels))
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        cut = 0
+        for start in range(0, len(texts), AT_ONCE):
+            rows = order[start : start + AT_ONCE]
+            given = [[texts[i] for i in rows]]
+            given += [] if others is None else [[others[i] for i in rows]]
+            cut += self._cut(given)
+            batch = tokenizer(
+                *given, padding=True, truncation=True, max_length=self.limit, return_tensors="pt"
+            )
+            with torch.inference_mode():
+                found = network(**batch.to(network.device)).logits
+            logits[rows] = found.double().cpu().numpy()
+        if cut:
+            warnings.warn(
+                f"{cut:,} of {len(texts):,} texts have more tokens than the classifier "
+                f"{self.name} can read: it read their first {self.limit:,}.",
+                QuasirWarning,
+                stacklevel=2,
+            )
+        return logits
+
+    def _cut(self, given: list[list[str]]) -> int:
+        """Return how many of some texts are longer than the network can read."""
+        longest = sum(max(len(text.encode()) for text in column) for column in given)
+        if longest + SPECIAL <= self.limit:
+            return 0
+        lengths = [len(ids) for ids in self.loaded[1](*given, verbose=False)["input_ids"]]
+        return sum(length > self.limit for length in lengths)

@@ -1,0 +1,222 @@
+"""The probability that a model gives to each of some whole answers, by enumeration."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from quasir.core.formatting import short_repr
+from quasir.core.types import Array
+from quasir.errors import InputError
+from quasir.guides.vocabulary import Vocabulary
+from quasir.text.causal import CausalLM
+
+NEGLIGIBLE = 1e-9
+"""A beginning of an answer that is less probable than this is not followed; it is counted."""
+AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The probabilities of some answers, as `choose` returns them.
+
+    Attributes
+    ----------
+    answers : tuple of str
+    probabilities : array
+        The probability that the model's whole text is each answer. With another end than the
+        model's own, that it begins with the answer and that end.
+    outside : float
+        The probability of all other texts: 1 minus the sum of these.
+    uncounted : float
+        The most that unlikely spellings could add to the probabilities of all answers together.
+
+    Examples
+    --------
+    >>> found = Choices(("yes", "no"), np.array([0.3, 0.1]), 0.6, 0.0)
+    >>> print(found)
+    yes      0.3    75.0 % of the answers
+    no       0.1    25.0 % of the answers
+    outside  0.6
+    """
+
+    answers: tuple[str, ...]
+    probabilities: Array
+    outside: float
+    uncounted: float
+
+    @property
+    def shares(self) -> Array:
+        """The probabilities among the answers alone: they sum to 1."""
+        total = self.probabilities.sum()
+        if total == 0:
+            raise InputError("no answer has a probability above 0, so that they have no shares.")
+        shares: Array = self.probabilities / total
+        return shares
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        return {
+            "probabilities": dict(zip(self.answers, self.probabilities.tolist(), strict=True)),
+            "outside": self.outside,
+            "uncounted": self.uncounted,
+        }
+
+    def __str__(self) -> str:
+        shown = [short_repr(answer, 40)[1:-1] for answer in self.answers]
+        width = max(map(len, [*shown, "outside"])) + 2
+        total = self.probabilities.sum()
+        lines = []
+        for name, mass in zip(shown, self.probabilities, strict=True):
+            share = f"   {100 * mass / total:5.1f} % of the answers" if total > 0 else ""
+            lines.append(f"{name:<{width}}{mass:<6.3g}{share}")
+        return "\n".join([*lines, f"{'outside':<{width}}{self.outside:.3g}"])
+
+
+def choose(
+    model: str | CausalLM,
+    prompt: str | Sequence[Any],
+    answers: Sequence[str],
+    *,
+    end: str | None = None,
+    temperature: float = 1.0,
+) -> Choices:
+    """Return the exact probability of each answer to a prompt, and the mass outside of them.
+
+    All ways to spell an answer with tokens are counted, not only the tokenizer's own. Nothing is
+    sampled. The probability of an answer depends on no other answer, in contrast to constrained
+    decoding, which moves the mass outside onto the answers unevenly.
+
+    Parameters
+    ----------
+    model : str or CausalLM
+    prompt : str, or a list of messages
+        A text that the answer follows after a space; or a chat, as ``CausalLM(chat=...)`` takes it.
+    answers : sequence of str
+    end : str, optional
+        What must follow an answer, such as a new line, for a model that does not end its text
+        there. By default the model's own end-of-sequence token: the answer is the whole text.
+    temperature : float
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> found = qr.choose("quasir/biographies", "She was born in the", ["U.S.", "north"], end=",")
+    >>> found.probabilities.shape, bool(0 < found.outside < 1)
+    ((2,), True)
+    """
+    if isinstance(answers, str) or not all(isinstance(one, str) and one for one in answers):
+        raise InputError(
+            f"answers are {short_repr(answers)}, but must be a list of texts, such as "
+            '["yes", "no"].'
+        )
+    if not len(answers) or len(set(answers)) < len(answers):
+        raise InputError("answers must be one or more texts, and no two of them the same.")
+    lm = _prompted(model, prompt, temperature)
+    space = " " if isinstance(prompt, str) and prompt and not prompt[-1:].isspace() else ""
+    wanted = [f"{space}{answer}{end or ''}".encode() for answer in answers]
+    for i, text in enumerate(wanted):
+        if end is not None and any(
+            other.startswith(text) for other in wanted[:i] + wanted[i + 1 :]
+        ):
+            raise InputError(
+                f"another answer begins with {short_repr(answers[i] + end)}, so that their masses "
+                "overlap: give another end."
+            )
+    found, uncounted = _masses(lm, wanted, whole=end is None)
+    outside = max(0.0, 1.0 - float(found.sum()))
+    return Choices(tuple(answers), found, outside, uncounted)
+
+
+def _prompted(model: str | CausalLM, prompt: Any, temperature: float) -> CausalLM:
+    lm = model if isinstance(model, CausalLM) else CausalLM(model, max_tokens=1)
+    given = {"prompt": prompt} if isinstance(prompt, str) else {"chat": prompt}
+    if lm.truncates:
+        raise InputError("choose needs the whole distribution: leave out top_k and top_p.")
+    return lm.varied(**given, temperature=temperature, max_tokens=1)
+
+
+@torch.inference_mode()
+def _masses(lm: CausalLM, wanted: list[bytes], whole: bool) -> tuple[Array, float]:
+    """Return the probability of each text, or that a text begins so; and what is not counted.
+
+    All beginnings of the texts are followed token by token, one level of the tree at a time. For
+    beginnings, a last token that goes on beyond the text counts too.
+    """
+    tokens = _Tokens(lm)
+    found, uncounted = np.zeros(len(wanted)), 0.0
+    level: dict[tuple[int, ...], float] = {(): 0.0}
+    if whole and lm.end is None:
+        raise InputError("the model has no token that ends a text: give end, such as a new line.")
+    while level:
+        after: dict[tuple[int, ...], float] = {}
+        for ids, log_next in _next_log_probs(lm, list(level)):
+            spelled, log_here = tokens.spell(ids), level[ids]
+            follow: set[int] = set()
+            for index, text in enumerate(wanted):
+                if not text.startswith(spelled):
+                    continue
+                rest = text[len(spelled) :]
+                if not rest:  # a beginning is counted already, where its last token came
+                    found[index] += np.exp(log_here + log_next[lm.end]) if whole else 0.0
+                    continue
+                follow |= set(tokens.beginning(rest, whole))
+                if not whole:
+                    done = tokens.reaching(rest)
+                    found[index] += np.exp(log_here + log_next[done]).sum()
+            for token in follow:
+                log_prefix = log_here + log_next[token]
+                if log_prefix < np.log(NEGLIGIBLE):
+                    uncounted += np.exp(log_prefix)
+                else:
+                    after[(*ids, token)] = log_prefix
+        level = after
+    return found, float(uncounted)
+
+
+def _next_log_probs(lm: CausalLM, prefixes: list[tuple[int, ...]]) -> Any:
+    """Yield the log-probabilities of the next token after each prefix; all have one length."""
+    for start in range(0, len(prefixes), AT_ONCE):
+        part = prefixes[start : start + AT_ONCE]
+        ids = torch.tensor(part, dtype=torch.long, device=lm.device).reshape(len(part), -1)
+        last = torch.zeros(len(part), ids.shape[1] + 1, dtype=torch.bool, device=lm.device)
+        last[:, -1] = True
+        logits = lm.warp(lm.logits(ids, last)).double()
+        rows = logits.log_softmax(-1).cpu().numpy()
+        yield from zip(part, rows, strict=True)
+
+
+class _Tokens:
+    """The bytes of a model's tokens, and the tokens by their bytes."""
+
+    def __init__(self, lm: CausalLM) -> None:
+        table = Vocabulary(lm.tokenizer, lm.vocabulary_size, lm.end).for_masks
+        special = set(lm.tokenizer.all_special_ids)
+        count = min(lm.vocabulary_size, len(lm.tokenizer))
+        self.bytes_of = {
+            i: bytes(table.decode_bytes([i])) for i in range(count) if i not in special
+        }
+        self.by_bytes: dict[bytes, list[int]] = defaultdict(list)
+        for token, piece in self.bytes_of.items():
+            if piece:
+                self.by_bytes[piece].append(token)
+        self.longest = max(map(len, self.by_bytes))
+
+    def spell(self, ids: tuple[int, ...]) -> bytes:
+        return b"".join(self.bytes_of[i] for i in ids)
+
+    def beginning(self, rest: bytes, whole: bool) -> list[int]:
+        """Return the tokens that `rest` begins with; not all of it, unless texts end there."""
+        most = min(self.longest, len(rest) if whole else len(rest) - 1)
+        return [t for k in range(1, most + 1) for t in self.by_bytes.get(rest[:k], ())]
+
+    def reaching(self, rest: bytes) -> list[int]:
+        """Return the tokens that begin with all of `rest`."""
+        return [
+            t for piece, found in self.by_bytes.items() if piece.startswith(rest) for t in found
+        ]
