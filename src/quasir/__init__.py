@@ -21,6 +21,7 @@ from quasir.core.progress import Reporter
 from quasir.core.types import Batch, Proposal, Target
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
+from quasir.features.classifier import reward_model
 from quasir.proposals import Mixture, Table, from_scipy
 from quasir.samplers import (
     IMH,
@@ -39,6 +40,7 @@ from quasir.targets import Feature, Product, lattice, reward, tilt
 if TYPE_CHECKING:
     from quasir import text, tuning
     from quasir.runs import Run, open_run, run
+    from quasir.text import choose
 
 __all__ = [
     "IMH",
@@ -66,6 +68,7 @@ __all__ = [
     "Table",
     "Target",
     "__version__",
+    "choose",
     "constrain",
     "draw",
     "engines",
@@ -77,6 +80,7 @@ __all__ = [
     "metrics",
     "open_run",
     "reward",
+    "reward_model",
     "run",
     "samplers",
     "text",
@@ -90,13 +94,14 @@ def __getattr__(name: str) -> Any:
     """Import what is heavy when it is first asked for: language models, and runs."""
     if name in ("Run", "open_run", "run"):
         return getattr(importlib.import_module("quasir.runs"), name)
-    if name in ("text", "tuning"):
+    if name in ("choose", "text", "tuning"):
         try:
-            return importlib.import_module(f"quasir.{name}")
+            module = importlib.import_module(f"quasir.{name if name != 'choose' else 'text'}")
         except ModuleNotFoundError as error:
             raise errors.InputError(
                 f"quasir.{name} needs {error.name}: pip install '.[text]' in a clone."
             ) from error
+        return module.choose if name == "choose" else module
     raise AttributeError(f"module 'quasir' has no attribute {name!r}")
 
 

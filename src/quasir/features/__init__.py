@@ -5,6 +5,7 @@ Khalifa et al. (2021).
 """
 
 from quasir.core.items import text_of
+from quasir.features.classifier import classifier
 from quasir.features.patterns import PRONOUNS, contains, length, pronouns, search, words
 from quasir.features.similarity import similarity
 from quasir.targets.feature import Feature
@@ -15,6 +16,7 @@ __all__ = [
     "SCIENCE",
     "SPORTS",
     "Feature",
+    "classifier",
     "contains",
     "female",
     "length",

@@ -136,9 +136,10 @@ def reward_model(
     Examples
     --------
     >>> import quasir as qr
-    >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
-    >>> target = base * reward_model("runs/my-reward-model", temperature=0.1)
-    >>> target
+    >>> base = qr.Table({"A fine film.": 0.5, "A dull film.": 0.5})
+    >>> target = base * reward_model("my-folder/reward-model", temperature=0.1, high=5.0)
+    >>> target.factors[0].coefficient
+    10.0
     """
     network = Classifier(model, revision)
     ask = Score(network, None, "logit", None, prompt, None)

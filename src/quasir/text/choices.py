@@ -40,8 +40,8 @@ class Choices:
     --------
     >>> found = Choices(("yes", "no"), np.array([0.3, 0.1]), 0.6, 0.0)
     >>> print(found)
-    yes      0.3    75.0 % of the answers
-    no       0.1    25.0 % of the answers
+    yes      0.3       75.0 % of the answers
+    no       0.1       25.0 % of the answers
     outside  0.6
     """
 
@@ -73,8 +73,8 @@ class Choices:
         total = self.probabilities.sum()
         lines = []
         for name, mass in zip(shown, self.probabilities, strict=True):
-            share = f"   {100 * mass / total:5.1f} % of the answers" if total > 0 else ""
-            lines.append(f"{name:<{width}}{mass:<6.3g}{share}")
+            share = f"{100 * mass / total:5.1f} % of the answers" if total > 0 else ""
+            lines.append(f"{name:<{width}}{mass:<9.3g}{share}")
         return "\n".join([*lines, f"{'outside':<{width}}{self.outside:.3g}"])
 
 
