@@ -117,8 +117,8 @@ class Text(str):
         """The string alone."""
         return str(self)
 
-    def __getnewargs__(self) -> tuple[str, tuple[int, ...]]:
-        return str(self), self.token_ids
+    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[int, ...]]]:
+        return type(self), (str(self), self.token_ids)
 
 
 class TokenTexts(Column):

@@ -237,7 +237,7 @@ class Classifier:
         folder, silent = self.folder, None
         if folder is None:
             refuse_no_model(self.name, ["quasir/sentiment"])
-            silent = why_silent(self.name, self.revision)
+            silent = why_silent(self.name)
         source = self.name if folder is None else str(folder)
         options = {} if folder is not None else {"revision": self.revision}
         offline = {"local_files_only": True} if silent is not None else {}

@@ -21,10 +21,11 @@ from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
 from quasir.errors import QuasirError, RecipeError
 from quasir.features import Feature
+from quasir.features.classifier import Classifier
 from quasir.features.similarity import SentenceModel
 from quasir.guides.matcher import LanguageFeature
 from quasir.proposals import Mixture, Table, from_scipy
-from quasir.recipes.parts import FeatureSpec, GuideSpec, Part, SimilaritySpec
+from quasir.recipes.parts import ClassifierSpec, FeatureSpec, GuideSpec, Part, SimilaritySpec
 from quasir.recipes.placeholders import check_filled
 from quasir.recipes.schema import MODEL_NAMES, SERVED, WARP, WEIGHTS, Recipe, Source
 from quasir.targets.factors import Factor, Pointwise, Tilt
@@ -59,6 +60,11 @@ def build(
     `loaded` keeps what is loaded, for another recipe with the same models.
     """
     check_filled(recipe)
+    if not allow_code and any(part.trust_remote_code for part in recipe.parts(Source)):
+        raise RecipeError(
+            "trust_remote_code runs Python code that comes with a model: read it, and give "
+            "--allow-code if you trust it."
+        )
     loaded = {} if loaded is None else loaded
     recipe = located(recipe, folder)
     named = features_of(recipe, folder, allow_code, loaded)
@@ -69,7 +75,9 @@ def build(
             named[name] = feature.bound(base)  # it must know where the base's texts are cut
     near = dict.fromkeys(part.model for part in recipe.parts(SimilaritySpec))
     embeddings = [SentenceModel(name).identity for name in near if name is not None]
-    return Built(base, proposal, named, sources.identities() + embeddings)
+    judges = dict.fromkeys((part.model, part.revision) for part in recipe.parts(ClassifierSpec))
+    judging = [Classifier(*judge).identity for judge in judges]
+    return Built(base, proposal, named, sources.identities() + embeddings + judging)
 
 
 def features_of(
@@ -202,7 +210,14 @@ def _own(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     found = getattr(module, function, None)
     if not callable(found):
         raise RecipeError(f"{path} has no function {function!r}.")
-    return Feature(name, found, boolean=spec.boolean or False, low=spec.low, high=spec.high)
+    return Feature(
+        name,
+        found,
+        batched=spec.batched or False,
+        boolean=spec.boolean or False,
+        low=spec.low,
+        high=spec.high,
+    )
 
 
 class _Sources:

@@ -183,8 +183,38 @@ class SimilaritySpec(Part):
         return self
 
 
+class ClassifierSpec(Part):
+    """What a classifier says of a text: a probability or logit, or whether it is above a level."""
+
+    templates: ClassVar = {"prompt": str, "hypothesis": str}
+
+    model: Name
+    label: Name | None = None
+    above: Finite | None = None
+    value: Literal["probability", "logit"] = "probability"
+    prompt: str | None = None
+    hypothesis: str | None = None
+    low: Finite | None = None
+    high: Finite | None = None
+    revision: Name | None = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> ClassifierSpec:
+        try:
+            self.make("classifier")
+        except InputError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        return self
+
+    def make(self, name: str) -> Feature:
+        """Return the feature; the model is loaded at its first use."""
+        return features.classifier(**vars(self), name=name)
+
+
+PYTHON = Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")]
+"""A function of the user's own: a file beside the recipe, and a name in it."""
 WORDS = ("words", "contains", "search")
-FEATURE_KINDS = (*WORDS, "pronouns", "length", "similarity", "language", "python")
+FEATURE_KINDS = (*WORDS, "pronouns", "length", "similarity", "language", "classifier", "python")
 """The kinds of features; a language is of whole texts."""
 
 
@@ -201,7 +231,9 @@ class FeatureSpec(Part):
     length: Literal["characters", "words", "tokens"] | None = None
     similarity: SimilaritySpec | None = None
     language: LanguageSpec | None = None
-    python: Annotated[str, Field(pattern=r"^[^:]+\.py:[A-Za-z_]\w*$")] | None = None
+    classifier: ClassifierSpec | None = None
+    python: PYTHON | None = None
+    batched: bool | None = None
     case: bool | None = None
     boolean: bool | None = None
     low: Finite | None = None
@@ -240,6 +272,8 @@ class FeatureSpec(Part):
 
     def _check_declaration(self) -> None:
         declared = self.given(("boolean", "low", "high"))
+        if self.batched is not None and self.python is None:
+            raise ValueError("batched goes with python: built-in features read texts as they can")
         if declared and self.python is None:
             raise ValueError(
                 f"{' and '.join(declared)} declare what a feature of your own (python) can be; "
@@ -255,9 +289,8 @@ class FeatureSpec(Part):
         """Whether it is true or false; a user's own feature counts, unless it declares bounds."""
         if self.python is not None:
             return not self.given(("low", "high"))
-        return self.length is None and (
-            self.similarity is None or self.similarity.above is not None
-        )
+        measured = self.similarity or self.classifier
+        return self.length is None and (measured is None or measured.above is not None)
 
     @property
     def is_boolean(self) -> bool:
@@ -279,8 +312,49 @@ class FeatureSpec(Part):
             return features.similarity(near.text, near.above, embed=near.model, name=name)
         if self.language is not None:
             return self.language.make(name).feature
+        if self.classifier is not None:
+            return self.classifier.make(name)
         assert self.named is not None
         return features.NAMED[self.named].renamed(name)
+
+
+class RewardSpec(Part):
+    """A reward r(x): the target is the base times exp(r(x)/temperature).
+
+    It is short for a feature called reward and its lambda, 1/temperature.
+    """
+
+    templates: ClassVar = {"prompt": str}
+
+    model: Name | None = None
+    python: PYTHON | None = None
+    batched: bool | None = None
+    temperature: Positive = 1.0
+    prompt: str | None = None
+    low: Finite | None = None
+    high: Finite | None = None
+    revision: Name | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> RewardSpec:
+        if (self.model is None) == (self.python is None):
+            raise ValueError("a reward is a model, or a python function of yours: give one of them")
+        if given := self.given(("prompt", "revision") if self.model is None else ("batched",)):
+            raise ValueError(
+                f"{' and '.join(given)} means nothing to a reward that is "
+                f"{'python' if self.model is None else 'a model'}"
+            )
+        return self
+
+    @property
+    def feature(self) -> FeatureSpec:
+        """The feature whose tilt it is."""
+        if self.model is None:
+            own = {name: getattr(self, name) for name in ("python", "batched", "low", "high")}
+            return FeatureSpec(**own)
+        names = ("model", "prompt", "low", "high", "revision")
+        settings = {name: getattr(self, name) for name in names}
+        return FeatureSpec(classifier=ClassifierSpec(**settings, value="logit"))
 
 
 class GuideSpec(Part):

@@ -21,11 +21,21 @@ from quasir.recipes.parts import (
     Part,
     Positive,
     Rate,
+    RewardSpec,
     SeedNumber,
     Temperature,
 )
 
-WEIGHTS = ("model", "adapter", "revision", "dtype")
+WEIGHTS = (
+    "model",
+    "adapter",
+    "revision",
+    "dtype",
+    "device",
+    "device_map",
+    "quantization",
+    "trust_remote_code",
+)
 WARP = ("prompt", "chat", "temperature", "top_k", "top_p")
 SERVED = ("server", "logit_bias", "mask")
 OF_MODEL = (*WEIGHTS, "source", *WARP, *SERVED)
@@ -106,6 +116,10 @@ class Source(Part):
     adapter: Name | None = None
     revision: Name | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: Name | None = None
+    device_map: Name | None = None
+    quantization: Literal["4bit", "8bit"] | None = None
+    trust_remote_code: bool = False
     prompt: str | None = None
     chat: Annotated[list[MessageSpec], Field(min_length=1)] | None = None
     source: str | None = None
@@ -249,6 +263,8 @@ class Recipe(Part):
         Name -> feature; a feature without a constraint is only measured.
     want : dict
         Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
+    reward : RewardSpec
+        A reward and its temperature; it becomes the feature ``reward`` and its lambda.
     coefficients : dict
         Name -> lambda of a tilt that is given (written ``lambda`` in YAML).
     fitted : dict
@@ -274,6 +290,7 @@ class Recipe(Part):
     base: Source
     features: dict[Name, FeatureSpec] = Field({})
     want: dict[str, Finite] = Field({})
+    reward: RewardSpec | None = None
     coefficients: dict[str, Finite] = Field({}, alias="lambda")
     fitted: dict[str, Finite] = Field({})
     proposal: Source = Source()
@@ -284,6 +301,21 @@ class Recipe(Part):
     choose: Choice = Choice(acceptance_rate=0.01)
     samples: Count = ALL_SAMPLES
     over: Literal["contexts", "each"] | None = None
+
+    @model_validator(mode="after")
+    def _write_reward_out(self) -> Recipe:
+        """Turn a reward into the feature and the lambda that it is short for."""
+        if self.reward is None:
+            return self
+        if "reward" in self.features:
+            raise ValueError("reward is a feature here already: give it one of them another name")
+        tilt = 1.0 / self.reward.temperature
+        self.__dict__["features"] = {**self.features, "reward": self.reward.feature}
+        self.__dict__["coefficients"] = {**self.coefficients, "reward": tilt}
+        self.__dict__["reward"] = None
+        self.model_fields_set.update(("features", "coefficients"))
+        self.model_fields_set.discard("reward")
+        return self
 
     def samples_of_each(self, contexts: int) -> int:
         """Return how many samples of each context are wanted.

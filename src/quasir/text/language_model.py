@@ -33,6 +33,8 @@ class LoadOptions(TypedDict, total=False):
     dtype: str
     revision: str | None
     adapter: str | None
+    device_map: str | None
+    quantization: str | None
     trust_remote_code: bool
 
 

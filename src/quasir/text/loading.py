@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def load(
     dtype: str = "float32",
     revision: str | None = None,
     adapter: str | None = None,
+    device_map: str | None = None,
+    quantization: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[Any, Any]:
     """Load a model and its tokenizer, in evaluation mode.
@@ -52,12 +55,16 @@ def load(
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
+    if device is not None and device_map is not None:
+        raise InputError("give device or device_map, not both: a map says where each layer is.")
+    spread = {} if device_map is None else {"device_map": device_map}
+    spread |= {} if quantization is None else {"quantization_config": _few_bits(quantization)}
     source, silent = _find(name)
     options = {"revision": revision, "trust_remote_code": trust_remote_code, **_offline(silent)}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model = KINDS[kind].from_pretrained(
-            source, dtype=DTYPES[dtype], use_safetensors=True, **options
+            source, dtype=DTYPES[dtype], use_safetensors=True, **spread, **options
         )
     except (OSError, ValueError) as error:
         there = "it exists, but does not load" if os.path.isdir(source) else "it does not exist"
@@ -75,7 +82,23 @@ def load(
         ) from error
     if adapter is not None:
         model = _adapted(model, adapter, name)
-    return with_fused_gelu(model).to(device or default_device()).eval(), tokenizer
+    if not spread:  # a model that is spread or quantised lies where it was loaded
+        model = with_fused_gelu(model).to(device or default_device())
+    return model.eval(), tokenizer
+
+
+def _few_bits(quantization: str) -> Any:
+    """Return the settings of weights in 4 or 8 bits."""
+    if quantization not in ("4bit", "8bit"):
+        raise InputError(f"quantization is {quantization!r}, but must be '4bit' or '8bit'.")
+    if find_spec("bitsandbytes") is None:
+        raise InputError(
+            f"quantization: {quantization} needs bitsandbytes, which is not installed: pip install "
+            "bitsandbytes. Or serve a quantised model with vLLM or llama.cpp, and name the server."
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(**{f"load_in_{quantization}": True})
 
 
 def _adapted(model: Any, adapter: str, name: str) -> Any:
