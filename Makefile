@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(or $(WORKERS),auto) --dist loadfi
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all lint bench mutants docs commands paper browser wheel size clean help
+.PHONY: run test test-all test-vllm lint bench mutants docs commands paper browser wheel size clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -31,6 +31,10 @@ test: lint browser  ## style, types, and every test that is not slow
 
 test-all: lint browser  ## the slow tests too
 	$(PYTEST)
+
+test-vllm: $(STAMP)  ## served models with a real vLLM, in an environment of its own (2.5 GB, ten minutes)
+	$(BIN)/python tools/vllm_environment.py .venv-vllm
+	OMP_NUM_THREADS=1 $(BIN)/pytest -s tests/served/vllm_for_real.py
 
 browser:  # Debian's chromium, in which the report is tested; installed once, where it is absent
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
@@ -69,4 +73,4 @@ size: $(STAMP)  ## lines, modules, names, and the modules that two walks cross
 	$(BIN)/python tools/size.py --walks
 
 clean:  ## forget the environment and every cache
-	rm -rf $(VENV) build dist docs/_build docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm build dist docs/_build docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -54,7 +54,7 @@ def full_list(model, prefix, **settings):
     """
     for seed in range(100):
         more = {"n_probs": 49152, "post_sampling_probs": True, "seed": seed} | settings
-        answer = model.client.ask("/completion", model.protocol._body(prefix, 1, **more))
+        answer = model.protocol._ask(dict, prefix, 1, **more)
         for entry in answer.get("completion_probabilities", []):
             return {each["id"]: each["prob"] for each in entry["top_probs"]}
     raise AssertionError("no list")
@@ -71,7 +71,7 @@ def test_the_numbers_include_temperature_bias_and_cuts_and_sum_to_one(model):
     biased = full_list(model, prefix, logit_bias=[[260, 3.0]])
     up = plain[260] * math.exp(3)
     assert biased[260] == pytest.approx(up / (1 - plain[260] + up), rel=1e-3)
-    three = full_list(model, prefix, samplers=["temperature", "top_k", "top_p"], top_k=3)
+    three = full_list(model, prefix, top_k=3)
     assert len(three) == 3
     assert sum(three.values()) == pytest.approx(1, abs=1e-5)
 
@@ -98,8 +98,8 @@ def test_a_token_inside_a_character_has_its_probability(model):
 def test_every_token_that_ends_a_text_is_counted(model):
     """This model has several; the text keeps those that are not the usual one."""
     protocol, end = model.protocol, model.end
-    others = [token for token in (0, 4) if protocol._ends(token)]
-    assert protocol._ends(end)
+    others = [token for token in (0, 4) if protocol.ends(token)]
+    assert protocol.ends(end)
     assert others
     ids = [*protocol.encode(" Paris."), others[0]]
     whole = protocol.score(model.prefix, ids, 8)

@@ -22,6 +22,7 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Items, Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
+from quasir.draws.noise import noise_warnings
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
@@ -193,10 +194,11 @@ def scored(
 
 
 def cut_warnings(target: Target, proposal: Proposal) -> tuple[str, ...]:
-    """Return the warning on a proposal that may not reach all of the target, or nothing."""
+    """Return the warnings on a proposal that may not reach all of the target, and on noise."""
     base = target.base if isinstance(target, Product) else None
     truncated = optional_attribute(proposal, "truncates") and proposal is not base
-    return (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
+    cut = (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
+    return cut + noise_warnings(target, proposal)
 
 
 def _drawn(

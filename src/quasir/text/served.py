@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -153,7 +152,7 @@ class Served(LanguageModel):
             self.prefix = self.protocol.encode_chat(messages)
         else:
             self.prefix = prefix_tokens(self.tokenizer, self.prompt, self.chat, self.name)
-        context = self.protocol.facts.context
+        context = self.protocol.context
         if context is not None and len(self.prefix) + self.max_tokens > context:
             raise InputError(
                 f"max_tokens = {self.max_tokens}, after {len(self.prefix)} tokens of prompt, is "
@@ -208,7 +207,7 @@ class Served(LanguageModel):
         """Return what tells this model from others, as far as a server says it."""
         from quasir.text.fingerprints import tokenizer_digest
 
-        facts = {f"server_{name}": str(fact) for name, fact in self.protocol.facts.about.items()}
+        facts = {f"server_{name}": str(fact) for name, fact in self.protocol.about.items()}
         return {
             "name": self.name,
             "server": self.protocol.kind.name,
@@ -303,13 +302,13 @@ class ServerTokenizer:
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
-        self.bos_token_id, self.eos_token_id = protocol.facts.start, protocol.facts.end
+        self.bos_token_id, self.eos_token_id = protocol.start, protocol.end
         special = (self.bos_token_id, self.eos_token_id)
         self.all_special_ids = [token for token in special if token is not None]
         self._read = protocol.encode(SAMPLE_TEXT)
 
     def __len__(self) -> int:
-        return self.protocol.facts.vocabulary
+        return self.protocol.vocabulary
 
     def get_vocab(self) -> dict[str, int]:
         """Return how it reads a text: what tells it from other tokenizers."""
@@ -356,12 +355,12 @@ def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
         if end is None:
             protocol.find_special()
         else:
-            protocol.facts = replace(protocol.facts, end=end)
+            protocol.end = end
         _require_end(protocol)
         return ServerTokenizer(protocol)
     tokenizer = load_tokenizer(given) if isinstance(given, str) else given
-    end = tokenizer.eos_token_id if end is None else end
-    protocol.facts = replace(protocol.facts, end=end, start=tokenizer.bos_token_id)
+    protocol.start = tokenizer.bos_token_id
+    protocol.end = tokenizer.eos_token_id if end is None else end
     _require_end(protocol)
     own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
     try:
@@ -378,7 +377,7 @@ def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
 
 
 def _require_end(protocol: Protocol) -> None:
-    if protocol.facts.end is None:
+    if protocol.end is None:
         raise InputError(
             f"the server at {protocol.client.root} does not tell which token ends a text: give "
             "end, its id, or tokenizer."

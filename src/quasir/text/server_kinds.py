@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import queue
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,20 +21,11 @@ from quasir.errors import InputError, ServerError
 from quasir.text.server_client import BadAnswer, Client
 
 ENDS = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "</s>",
-    "<eos>",
-    "<end_of_turn>",
-    "<|end|>",
-    "<|return|>",
-    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    *("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"),
+    *("<end_of_turn>", "<|end|>", "<|return|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
 )
 """The usual names of the token that ends a text, where a server does not say which one it is."""
-FORCED = 1000.0
-"""Logit bias that leaves one token."""
+FORCED = 1000.0  # logit bias that leaves one token
 LISTED = 256
 """Most probable tokens that are listed at first, where a token must be found among them."""
 
@@ -53,7 +44,7 @@ class Sampling:
     @property
     def cuts(self) -> bool:
         """Whether top-k or top-p removes tokens."""
-        return self.top_k is not None or (self.top_p is not None and self.top_p < 1)
+        return self.top_k is not None or self.top_p is not None
 
     @property
     def is_model(self) -> bool:
@@ -72,27 +63,19 @@ class Drawn(NamedTuple):
     ended: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a server says about its model."""
-
-    model: str
-    context: int | None  # the most tokens of a prompt and a text
-    end: int | None  # the token that ends a text
-    start: int | None  # the token that begins one
-    vocabulary: int = 0
-    about: Mapping[str, Any]  # what tells this model from another of the same name
-
-
 class Protocol:
-    """How to talk to one kind of server."""
+    """How to talk to one kind of server, and what it says about its model."""
 
     kind: ClassVar[Kind]
     largest_seed = 2**53
 
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
-        self.client, self.listed, self.model = client, listed, str(listed["id"])
-        self.facts = Facts(model=self.model, context=None, end=None, start=None, about={})
+        self.client, self.model = client, str(listed["id"])
+        self.context: int | None = listed.get("max_model_len")  # tokens of a prompt and a text
+        self.vocabulary = 0  # its size, where that is known
+        self.start: int | None = None  # the token that begins a text
+        self.end: int | None = None  # the token that ends one
+        self.about: dict[str, Any] = {}  # what tells this model from another of the same name
 
     def find_special(self) -> None:
         """Find the tokens that begin and end a text, where the server can tell."""
@@ -115,55 +98,49 @@ class Protocol:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; the names of special tokens are read as such."""
-        raise InputError(self._no_tokenizer())
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some ids."""
-        raise InputError(self._no_tokenizer())
-
-    def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """Return the ids of a chat, up to the assistant's answer."""
-        raise InputError(self._no_tokenizer())
-
-    def _no_tokenizer(self) -> str:
-        return (
+        raise InputError(
             f"{self.kind.title} is not asked for its tokenizer: give tokenizer=, the folder or "
             "hub id of the model that it serves."
         )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of some ids."""
+        raise NotImplementedError
+
+    def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
+        """Return the ids of a chat, up to the assistant's answer."""
+        raise NotImplementedError
+
+    def ends(self, token: int) -> bool:
+        """Find out whether a token ends a text: it is made certain, and two are asked for."""
+        drawn = self.draw([token], Sampling(2, logit_bias=((token, 100.0),)), 0)
+        return drawn.ended and drawn.ids == [token]
+
+    def _with_end(self, ids: Sequence[int], limit: int) -> list[int]:
+        return [*ids] if len(ids) >= limit or self.end is None else [*ids, self.end]
 
     def _one_token(self, text: str) -> int | None:
         found = self.encode(text)
         return found[0] if len(found) == 1 else None
 
-    def _ends(self, token: int) -> bool:
-        """Find out whether a token ends a text: it is made certain, and two are asked for."""
-        drawn = self.draw([token], Sampling(2, logit_bias=((token, 100.0),)), 0)
-        return drawn.ended and drawn.ids == [token]
 
-
-class VLLM(Protocol):
+class _VLLM(Protocol):
     """vLLM, started with processed log-probabilities."""
 
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
         super().__init__(client, listed)
-        version = client.ask("/version", read=lambda answer: answer["version"])
-        self.facts = replace(
-            self.facts, context=listed.get("max_model_len"), about={"vllm": version}
-        )
+        self.about["vllm"] = client.ask("/version", read=lambda answer: answer["version"])
 
     def find_special(self) -> None:
-        """Find the tokens that begin and end a text: the server does not name them."""
-        added = self._ask_tokens({"prompt": "a", "add_special_tokens": True})
-        start = added[0] if len(added) > 1 else None
+        added = self._tokens(prompt="a", add_special_tokens=True)
+        self.start = added[0] if len(added) > 1 else None
         named = map(self._one_token, ENDS)
-        end = next((token for token in named if token is not None and self._ends(token)), None)
-        self.facts = replace(self.facts, start=start, end=end)
+        self.end = next((token for token in named if token is not None and self.ends(token)), None)
 
     def check(self, sampling: Sampling) -> None:
-        """Refuse nothing: processed log-probabilities are of what is sampled from."""
+        pass  # processed log-probabilities are of what is sampled from
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        """Draw a text after the prefix."""
         body: dict[str, Any] = {
             "model": self.model,
             "prompt": list(prefix),
@@ -179,10 +156,9 @@ class VLLM(Protocol):
             "repetition_penalty": 1.0,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
-            "skip_special_tokens": False,
         }
-        if self.facts.end is not None:  # this token ends a text, and no other
-            body |= {"ignore_eos": True, "stop_token_ids": [self.facts.end]}
+        if self.end is not None:  # this token ends a text, and no other
+            body |= {"ignore_eos": True, "stop_token_ids": [self.end]}
         if sampling.logit_bias:
             body["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias}
         if sampling.mask:
@@ -201,9 +177,7 @@ class VLLM(Protocol):
         return Drawn(list(choice["token_ids"]), choice["logprobs"]["token_logprobs"], ended)
 
     def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        """Return log a of given ids from one pass over them as a prompt."""
-        ends = [] if len(ids) >= limit or self.facts.end is None else [self.facts.end]
-        whole = [*prefix, *ids, *ends]
+        whole = [*prefix, *self._with_end(ids, limit)]
         body = {"model": self.model, "prompt": whole, "echo": True, "max_tokens": 0, "logprobs": 0}
 
         def read(answer: Any) -> float:
@@ -215,24 +189,21 @@ class VLLM(Protocol):
         return self.client.ask("/v1/completions", body, read)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
-        return self._ask_tokens({"prompt": text, "add_special_tokens": False})
+        return self._tokens(prompt=text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some ids."""
         body = {"model": self.model, "tokens": list(ids)}
         return self.client.ask("/detokenize", body, lambda answer: str(answer["prompt"]))
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """Return the ids of a chat, by the template of the server."""
-        return self._ask_tokens({"messages": messages, "add_generation_prompt": True})
+        return self._tokens(messages=messages, add_generation_prompt=True)
 
-    def _ask_tokens(self, body: Mapping[str, Any]) -> list[int]:
+    def _tokens(self, **body: Any) -> list[int]:
         body = {"model": self.model, **body}
         return self.client.ask("/tokenize", body, lambda answer: list(answer["tokens"]))
 
 
-class LlamaCpp(Protocol):
+class _LlamaCpp(Protocol):
     """The server of llama.cpp.
 
     Log q of a draw is of the sampling step only with `post_sampling_probs`. The entry of a token
@@ -242,22 +213,19 @@ class LlamaCpp(Protocol):
     would take one request, but fails on unfinished characters, and stopped the server.)
     """
 
-    largest_seed = 2**32 - 1  # which means a random one
+    largest_seed = 2**32 - 1  # which itself means a random one
 
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
         super().__init__(client, listed)
         self.props: dict[str, Any] = client.ask("/props")
-        meta = dict(listed.get("meta") or {})
-        self.facts = replace(
-            self.facts,
-            context=self.props["default_generation_settings"].get("n_ctx"),
-            vocabulary=int(meta.get("n_vocab", 0)),
-            about={name: meta.get(name) for name in ("n_params", "size", "ftype")},
-        )
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.context = self.props["default_generation_settings"].get("n_ctx")
+        meta = listed.get("meta") or {}
+        self.vocabulary = int(meta.get("n_vocab", 0))
+        self.about = {name: meta.get(name) for name in ("n_params", "size", "ftype")}
         self._open_slots()
 
     def _open_slots(self) -> None:
+        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
         for slot in range(int(self.props.get("total_slots", 1))):
             self._slots.put(slot)
 
@@ -265,44 +233,40 @@ class LlamaCpp(Protocol):
         return {name: x for name, x in vars(self).items() if name != "_slots"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _slots=queue.SimpleQueue())
+        vars(self).update(state)
         self._open_slots()
 
     def find_special(self) -> None:
-        """Find the tokens that begin and end a text, by the names that the server gives."""
         names = [str(self.props.get(name) or "") for name in ("bos_token", "eos_token")]
-        start, end = (self._one_token(name) if name else None for name in names)
-        self.facts = replace(self.facts, start=start, end=end)
+        self.start, self.end = (self._one_token(name) if name else None for name in names)
 
-    def _body(self, prefix: Sequence[int], n: int, **more: Any) -> dict[str, Any]:
-        return {
+    def _ask(self, read: Any, prefix: Sequence[int], n: int, **more: Any) -> Any:
+        body = {
             "prompt": list(prefix),
             "n_predict": n,
             "n_probs": 1,
             "return_tokens": True,
             "cache_prompt": True,
-            "samplers": ["temperature"],
+            "samplers": ["temperature", "top_k", "top_p"],
             "temperature": 1.0,
             "top_k": 0,
             "top_p": 1.0,
             "min_p": 0.0,
-            **more,
         }
+        return self.client.ask("/completion", body | more, read)
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        """Draw a text after the prefix."""
-        body = self._body(
+        drawn: Drawn = self._ask(
+            self._read,
             prefix,
             sampling.max_tokens,
             post_sampling_probs=True,
             seed=seed,
-            samplers=["temperature", "top_k", "top_p"],
             temperature=sampling.temperature,
             top_k=sampling.top_k or 0,
             top_p=1.0 if sampling.top_p is None else sampling.top_p,
             logit_bias=[[token, bias] for token, bias in sampling.logit_bias],
         )
-        drawn = self.client.ask("/completion", body, self._read)
         for i in np.flatnonzero(np.isnan(drawn.log_q)):
             before = [*prefix, *drawn.ids[:i]]
             drawn.log_q[i] = self._listed(before, drawn.ids[i], sampling)
@@ -316,18 +280,13 @@ class LlamaCpp(Protocol):
                 "and llama.cpp reports p = 1 for a token that was drafted. Start it without a "
                 "draft model."
             )
-        ids, entries = answer["tokens"], answer.get("completion_probabilities") or []
-        log_q, j = [], 0
-        for token in ids:
-            log_prob = math.nan
-            if j < len(entries) and entries[j]["id"] == token:
-                if entries[j]["prob"] > 0:
-                    log_prob = math.log(entries[j]["prob"])
-                j += 1
-            log_q.append(log_prob)
-        if j < len(entries):
-            raise BadAnswer(f"{len(entries)} probabilities that do not fit {len(ids)} tokens")
-        return Drawn(list(ids), log_q, answer["stop_type"] == "eos")
+        log_q, left = [], list(answer.get("completion_probabilities") or [])
+        for token in answer["tokens"]:
+            own = left.pop(0)["prob"] if left and left[0]["id"] == token else 0.0
+            log_q.append(math.log(own) if own > 0 else math.nan)
+        if left:
+            raise BadAnswer(f"{len(left)} probabilities of tokens that were not drawn")
+        return Drawn(list(answer["tokens"]), log_q, answer["stop_type"] == "eos")
 
     def _listed(self, prefix: Sequence[int], token: int, sampling: Sampling) -> float:
         """Return the log-probability of a token from the list of most probable ones.
@@ -335,34 +294,28 @@ class LlamaCpp(Protocol):
         Another token is made certain, whose text is whole; that does not change the list.
         """
         plain = self.encode("a")[0]
-        for n in [LISTED] * sampling.is_model + [self.facts.vocabulary]:
-            body = self._body(prefix, 1, n_probs=n, logit_bias=[[plain, FORCED]])
-            found = self.client.ask(
-                "/completion",
-                body,
-                lambda answer: {
-                    entry["id"]: entry["logprob"]
-                    for entry in answer["completion_probabilities"][0]["top_logprobs"]
-                },
-            )
+
+        def read(answer: Any) -> dict[int, float]:
+            listed = answer["completion_probabilities"][0]["top_logprobs"]
+            return {entry["id"]: entry["logprob"] for entry in listed}
+
+        model = Sampling(sampling.max_tokens) == sampling
+        for n in [LISTED] * model + [self.vocabulary]:
+            found = self._ask(read, prefix, 1, n_probs=n, logit_bias=[[plain, FORCED]])
             if token in found:
-                return found[token] if sampling.is_model else _warped(found, token, sampling)
+                return float(found[token]) if model else _warped(found, token, sampling)
         raise ServerError(f"the server at {self.client.root} does not list token {token}.")
 
     def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        """Return log a of given ids, token by token; the rest is in the server's cache."""
-        end = self.facts.end
-        tokens = [*ids] if len(ids) >= limit or end is None else [*ids, end]
+        """Score token by token; what came before is in the server's cache, in one slot."""
+        tokens = self._with_end(ids, limit)
         total, slot = 0.0, self._slots.get()
         try:
             for i, token in enumerate(tokens):
-                before = [*prefix, *tokens[:i]]
-                log_prob, ends = self._forced(before, token, slot)
+                log_prob, ends = self._forced([*prefix, *tokens[:i]], token, slot)
                 total += log_prob
-                if ends and i < len(ids) - 1:
-                    return -math.inf  # nothing is drawn after a token that ends the text
-                if ends:
-                    return total
+                if ends:  # nothing is drawn after a token that ends the text
+                    return total if i >= len(ids) - 1 else -math.inf
         finally:
             self._slots.put(slot)
         return total
@@ -376,26 +329,20 @@ class LlamaCpp(Protocol):
             entries = answer.get("completion_probabilities")
             return entries[0]["logprob"] if entries else math.nan, answer["stop_type"] == "eos"
 
-        body = self._body(prefix, 1, logit_bias=[[token, FORCED]], id_slot=slot)
-        log_prob, ends = self.client.ask("/completion", body, read)
+        log_prob, ends = self._ask(read, prefix, 1, logit_bias=[[token, FORCED]], id_slot=slot)
         return self._listed(prefix, token, Sampling(1)) if math.isnan(log_prob) else log_prob, ends
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
         body = {"content": text, "add_special": False, "parse_special": True}
         return self.client.ask("/tokenize", body, lambda answer: list(answer["tokens"]))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some ids."""
         body = {"tokens": list(ids)}
         return self.client.ask("/detokenize", body, lambda answer: str(answer["content"]))
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """Return the ids of a chat, by the template of the server."""
-        written = self.client.ask(
-            "/apply-template", {"messages": messages}, lambda answer: str(answer["prompt"])
-        )
-        return self.encode(written)
+        body = {"messages": messages}
+        return self.encode(self.client.ask("/apply-template", body, lambda x: str(x["prompt"])))
 
 
 def _warped(raw: Mapping[int, float], token: int, sampling: Sampling) -> float:
@@ -403,27 +350,20 @@ def _warped(raw: Mapping[int, float], token: int, sampling: Sampling) -> float:
     logits = dict(raw)
     for biased, bias in sampling.logit_bias:
         logits[biased] += bias
-    names = np.array(sorted(logits, key=lambda i: -logits[i]))
+    names = sorted(logits, key=lambda i: -logits[i])[: sampling.top_k]
     falling = np.array([logits[i] for i in names]) / sampling.temperature
-    if sampling.top_k is not None:
-        falling = falling[: sampling.top_k]
-    falling = falling - np.logaddexp.reduce(falling)
+    falling -= np.logaddexp.reduce(falling)
     if sampling.top_p is not None:
         kept = np.searchsorted(np.cumsum(np.exp(falling)), sampling.top_p) + 1
         falling = falling[:kept] - np.logaddexp.reduce(falling[:kept])
-    place = int(np.flatnonzero(names == token)[0])
-    return float(falling[place]) if place < len(falling) else -math.inf
+    found = dict(zip(names, falling.tolist(), strict=False))
+    return float(found.get(token, -math.inf))
 
 
-class SGLang(Protocol):
+class _SGLang(Protocol):
     """SGLang, by its documented format."""
 
-    def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
-        super().__init__(client, listed)
-        self.facts = replace(self.facts, context=listed.get("max_model_len"))
-
     def check(self, sampling: Sampling) -> None:
-        """Refuse top-k and top-p, which its log-probabilities leave out."""
         super().check(sampling)
         if sampling.cuts:
             raise InputError(
@@ -432,7 +372,6 @@ class SGLang(Protocol):
             )
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        """Draw a text after the prefix."""
         how: dict[str, Any] = {
             "max_new_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
@@ -440,12 +379,11 @@ class SGLang(Protocol):
             "top_p": 1.0,
             "min_p": 0.0,
             "sampling_seed": seed,
+            "ignore_eos": True,
+            "stop_token_ids": [self.end],
         }
-        if self.facts.end is not None:
-            how |= {"ignore_eos": True, "stop_token_ids": [self.facts.end]}
         if sampling.logit_bias:
             how["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias}
-        body = {"input_ids": list(prefix), "sampling_params": how, "return_logprob": True}
 
         def read(answer: Any) -> Drawn:
             meta = answer["meta_info"]
@@ -453,18 +391,13 @@ class SGLang(Protocol):
             ended = meta["finish_reason"]["type"] == "stop"
             return Drawn([pair[1] for pair in pairs], [pair[0] for pair in pairs], ended)
 
+        body = {"input_ids": list(prefix), "sampling_params": how, "return_logprob": True}
         return self.client.ask("/generate", body, read)
 
     def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        """Return log a of given ids from one pass over them as a prompt."""
-        ends = [] if len(ids) >= limit or self.facts.end is None else [self.facts.end]
-        whole = [*prefix, *ids, *ends]
-        body = {
-            "input_ids": whole,
-            "sampling_params": {"max_new_tokens": 0, "temperature": 1.0},
-            "return_logprob": True,
-            "logprob_start_len": 0,
-        }
+        whole = [*prefix, *self._with_end(ids, limit)]
+        how = {"max_new_tokens": 0, "temperature": 1.0}
+        body = {"input_ids": whole, "sampling_params": how, "return_logprob": True}
 
         def read(answer: Any) -> float:
             pairs = answer["meta_info"]["input_token_logprobs"]
@@ -472,7 +405,7 @@ class SGLang(Protocol):
                 raise BadAnswer(f"log-probabilities of {len(pairs)} tokens, not of {len(whole)}")
             return math.fsum(pair[0] for pair in pairs[len(prefix) :])
 
-        return self.client.ask("/generate", body, read)
+        return self.client.ask("/generate", body | {"logprob_start_len": 0}, read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -495,7 +428,7 @@ KINDS = (
         name="vllm",
         title="vLLM",
         owner="vllm",
-        protocol=VLLM,
+        protocol=_VLLM,
         start="vllm serve MODEL --logprobs-mode processed_logprobs",
         drawn="processed log-probabilities: with bias, mask, temperature, top-k and top-p",
         given="one pass over the ids as a prompt; always of the model itself",
@@ -505,7 +438,7 @@ KINDS = (
         name="llama.cpp",
         title="llama.cpp",
         owner="llamacpp",
-        protocol=LlamaCpp,
+        protocol=_LlamaCpp,
         start="llama-server -m MODEL.gguf --parallel 4",
         drawn="`post_sampling_probs`: with bias, temperature, top-k and top-p",
         given="one short request for each token, by a bias that its raw log-probability ignores",
@@ -515,7 +448,7 @@ KINDS = (
         name="sglang",
         title="SGLang",
         owner="sglang",
-        protocol=SGLang,
+        protocol=_SGLang,
         start="python -m sglang.launch_server --model-path MODEL --enable-deterministic-inference",
         drawn="`return_logprob`: with bias and temperature; top-k and top-p are refused",
         given="one pass over the ids as a prompt (`logprob_start_len: 0`)",
@@ -544,14 +477,17 @@ KINDS = (
     ),
 )
 """All kinds that are told apart, those that can be certified first."""
+for _kind in KINDS:
+    if _kind.protocol is not None:
+        _kind.protocol.kind = _kind
 
 
 def find_protocol(client: Client, model: str | None, kind: str | None) -> Protocol:
     """Find out the kind of a server and its model, and how to talk to it."""
     listed = client.ask("/v1/models", read=lambda answer: list(answer["data"]))
+    names = [str(entry.get("id")) for entry in listed]
     if not listed:
         raise ServerError(f"the server at {client.root} has no model loaded.")
-    names = [str(entry.get("id")) for entry in listed]
     if model is None and len(names) > 1:
         raise InputError(
             f"the server at {client.root} has {len(names)} models: give model, one of "
@@ -563,30 +499,19 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
             f"{', '.join(map(short_repr, names))}."
         )
     entry = listed[0 if model is None else names.index(model)]
-    found = find_kind(kind, str(entry.get("owned_by", "")), client.root)
-    assert found.protocol is not None
-    return found.protocol(client, entry)
-
-
-def find_kind(name: str | None, owner: str, root: str) -> Kind:
-    """Return a kind by its name, or else by the owner of the server's models."""
-    known = [kind.name for kind in KINDS if kind.protocol]
-    found = [kind for kind in KINDS if (owner == kind.owner if name is None else name == kind.name)]
-    if not found:
-        told = f"owned by {short_repr(owner)}" if name is None else f"not {short_repr(name)}"
-        raise InputError(
-            f"the kind of the server at {root} is not known ({told}): give kind, one of "
-            f"{', '.join(known)}, if it is one of them. Others cannot be certified, because "
-            "nobody has found out what their log-probabilities mean."
-        )
-    if found[0].protocol is None:
-        raise InputError(
-            f"the server at {root} is of the kind {found[0].title}, which cannot be a certified "
-            f"base or proposal: {found[0].refused}. The kinds that can are {', '.join(known)}."
-        )
-    return found[0]
-
-
-for _kind in KINDS:
-    if _kind.protocol is not None:
-        _kind.protocol.kind = _kind
+    owner = str(entry.get("owned_by", ""))
+    known = ", ".join(kind.name for kind in KINDS if kind.protocol)
+    for found in KINDS:
+        if owner == found.owner if kind is None else kind == found.name:
+            if found.protocol is not None:
+                return found.protocol(client, entry)
+            raise InputError(
+                f"the server at {client.root} is of the kind {found.title}, which cannot be a "
+                f"certified base or proposal: {found.refused}. The kinds that can are {known}."
+            )
+    told = f"owned by {short_repr(owner)}" if kind is None else f"not {short_repr(kind)}"
+    raise InputError(
+        f"the kind of the server at {client.root} is not known ({told}): give kind, one of "
+        f"{known}, if it is one of them. Others cannot be certified, because nobody has found out "
+        "what their log-probabilities mean."
+    )

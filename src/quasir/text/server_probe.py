@@ -117,7 +117,7 @@ class _Prober:
 
     def _score(self, drawn: Drawn, prefix: list[int]) -> float:
         """Return log a of the ids of a draw, as given ones; with the end, if it ended so."""
-        ids = drawn.ids[:-1] if drawn.ended and drawn.ids[-1] == self.protocol.facts.end else None
+        ids = drawn.ids[:-1] if drawn.ended and drawn.ids[-1] == self.protocol.end else None
         if ids is not None:
             return self.protocol.score(prefix, ids, len(ids) + 1)
         return self.protocol.score(prefix, drawn.ids, len(drawn.ids))
@@ -130,7 +130,7 @@ class _Prober:
     def _first_tokens(self) -> tuple[int, float]:
         """Compare first tokens with what was reported of them; return a bias that is seen."""
         one = replace(self.sampling, max_tokens=1)
-        end = self.protocol.facts.end
+        end = self.protocol.end
         assert end is not None
         for prefix in (self.prefix, [end]):
             self.open = prefix
@@ -227,7 +227,7 @@ class _Prober:
             self._add(f"{name} seen", passed, said, "proposal", "base")
 
     def _end(self) -> None:
-        end = self.protocol.facts.end
+        end = self.protocol.end
         assert end is not None
         forced = self.protocol.draw(self.prefix, Sampling(2, logit_bias=((end, 100.0),)), 0)
         passed = forced.ended and forced.ids == [end] and len(forced.log_q) == 1

@@ -1,0 +1,87 @@
+"""vLLM for real, in an environment of its own: ``make test-vllm``. Not part of ``make test``."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+import quasir as qr
+from quasir.errors import ServerError
+from tests.served.real_servers import smollm2_folder, vllm_server
+
+PYTHON = os.environ.get("QUASIR_VLLM_PYTHON", ".venv-vllm/bin/python")
+PROMPT = "The capital of France is"
+TOKENS = 12
+
+
+@pytest.fixture(scope="module")
+def url():
+    with vllm_server(PYTHON, "--logprobs-mode", "processed_logprobs") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def served(url):
+    return qr.text.Served(url, prompt=PROMPT, max_tokens=TOKENS, tokenizer=smollm2_folder())
+
+
+@pytest.fixture(scope="module")
+def here():
+    return qr.text.CausalLM(smollm2_folder(), prompt=PROMPT, max_tokens=TOKENS)
+
+
+def test_the_probe_finds_it_honest(served):
+    print("\n" + "\n".join(served.probe.lines()))
+    assert served.probe.good_for == ("base", "proposal")
+    assert all(check.passed for check in served.probe.checks)
+    assert served.mismatch < 1e-3
+
+
+def test_it_scores_and_draws_as_the_same_weights_in_this_process(served, here):
+    assert served.prefix == here.prefix
+    items, log_q = served.sample(32, np.random.default_rng(0))
+    np.testing.assert_allclose(here.log_prob(items), log_q, atol=2e-3)
+    ours, log_here = here.sample(32, np.random.default_rng(1))
+    np.testing.assert_allclose(served.log_prob(ours), log_here, atol=2e-3)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.7}, {"top_k": 20}, {"top_p": 0.8}])
+def test_log_q_includes_what_is_sampled_with(served, here, settings):
+    items, log_q = served.varied(**settings).sample(24, np.random.default_rng(0))
+    np.testing.assert_allclose(here.varied(**settings).log_prob(items), log_q, atol=5e-3)
+
+
+def test_z_and_the_trade_off_agree_with_this_process(served, here):
+    other = "Paris! The capital of France is"
+    curves = []
+    for lm, n, seed in ((served, 400, 5), (here, 2000, 6)):
+        target = lm * qr.features.contains("Paris")
+        proposal = qr.Mixture([lm.prompted(other), lm])
+        curves.append(qr.tradeoff(qr.draw(target, proposal, n, seed=seed)))
+    for beta in (0.5, 1.0, 1.5):
+        for name in ("log_z", "acceptance_rate", "tvd"):
+            a, b = (curve.at(beta=beta).estimate(name) for curve in curves)
+            print(f"beta {beta}: {name:<16} served {a.value:.4f} ± {a.se:.4f}, here {b.value:.4f}")
+            assert abs(a.value - b.value) < 4 * math.hypot(a.se, b.se) + 1e-6
+
+
+def test_a_mask_is_a_proposal_whose_normaliser_is_known(served):
+    masked = served.varied(mask={"regex": " [A-Z][a-z]{2,9}\\."}, logit_bias=None)
+    items, log_q = masked.sample(16, np.random.default_rng(0))
+    shorter = [text.text for text in items if len(text.token_ids) < TOKENS]
+    assert all(text.endswith(".") for text in shorter)
+    log_a = served.log_prob(items)
+    assert (log_q >= log_a - 1e-3).all()  # log q - log a is minus the log of the mass that is left
+    assert (log_q > log_a + 0.5).any()
+
+
+def test_one_with_raw_log_probabilities_is_refused_at_another_temperature(url):
+    with vllm_server(PYTHON) as raw:  # raw log-probabilities are its default
+        plain = qr.text.Served(raw, prompt=PROMPT, max_tokens=TOKENS)
+        assert plain.probe.good_for == ("base", "proposal")
+        cold = plain.varied(temperature=0.7)
+        print("\n" + "\n".join(cold.probe.lines()))
+        assert cold.probe.verdict == "refused"
+        with pytest.raises(ServerError, match="temperature is not in log q"):
+            cold.sample(1, np.random.default_rng(0))
