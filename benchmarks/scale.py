@@ -15,7 +15,7 @@ import quasir as qr
 from benchmarks.show import best
 from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
-from quasir.runs.begun import TEXT_BLOCKS_A_SHARD
+from quasir.runs.active_run import TEXT_BLOCKS_A_SHARD
 from quasir.runs.draw_shards import draw_into
 from quasir.runs.shard_work import draw_shard
 from quasir.store import Store

@@ -16,7 +16,7 @@ from typing import Any
 import quasir as qr
 from quasir.core.files import make_folder, write_json, write_with
 from quasir.core.progress import Lines
-from quasir.runs.pipeline import begin, draw_all
+from quasir.runs.pipeline import begin, draw_all, prepare
 from quasir.store import MANIFEST, locked
 
 __all__ = ["OUT", "Bounds", "Place", "Result", "Row", "cell", "main", "per_cent"]
@@ -100,14 +100,9 @@ class Place:
         reporter = Lines()
         reporter.say(f"pool {name}")
         with locked(folder):
-            begun = begin(
-                own if own is not None and own.is_file() else recipe,
-                folder,
-                context=context,
-                draws=wanted,
-                reporter=reporter,
-            )
-            draw_all(begun, reporter=reporter)
+            source = own if own is not None and own.is_file() else recipe
+            order = prepare(source, folder, context=context, draws=wanted)
+            draw_all(begin(order, reporter=reporter), reporter=reporter)
         return folder
 
     def write(self, name: str, result: Result, options: str = "") -> None:

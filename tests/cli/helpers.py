@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from unittest import mock
 
 from quasir.cli.main import main
 
@@ -54,11 +55,19 @@ def start(*arguments, cwd=None, **options):
     )
 
 
-def quasir(*arguments, code=0, cwd=None, **options):
-    """Run `quasir ARGUMENTS`, see that it ends with `code`, and return stdout and stderr."""
-    process = start(*arguments, cwd=cwd, **options)
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
+def quasir(*arguments, code=0, apart=False, **options):
+    """Run `quasir ARGUMENTS`, see that it ends with `code`, and return stdout and stderr.
+
+    It runs in this process, unless `apart` or an option of a process asks for one of its own.
+    """
+    if apart or options:
+        process = start(*arguments, **options)
+        out, err = process.communicate(timeout=600)
+        ended = process.returncode
+    else:
+        with mock.patch.dict(os.environ, COLUMNS="80"):
+            ended, out, err = inside(*arguments)
+    assert ended == code, f"exit code {ended}\n{out}\n{err}"
     return out, err
 
 
@@ -73,7 +82,7 @@ def inside(*arguments):
         ):
             main([str(argument) for argument in arguments])
     except SystemExit as end:
-        return end.code, out.getvalue(), err.getvalue()
+        return end.code or 0, out.getvalue(), err.getvalue()
     finally:
         warnings.showwarning = shown
     raise AssertionError("the command did not end with an exit code")

@@ -11,7 +11,7 @@ import pytest
 
 import quasir as qr
 from quasir.core import formatting
-from quasir.runs.pipeline import begin
+from quasir.runs.pipeline import begin, prepare
 from quasir.store.manifest import seal_of
 from tests.cli.helpers import LETTERS, POISSONS, advice_in, follow, inside
 
@@ -105,7 +105,7 @@ def exchange(run):
 
 
 def test_a_run_without_draws(tmp_path, recipe):
-    begin(str(recipe), tmp_path / "my run", allow_code=True)
+    begin(prepare(str(recipe), tmp_path / "my run"), allow_code=True)
     follow(advised(tmp_path / "my run"))
     assert inside("tradeoff", tmp_path / "my run")[0] == 0
 
@@ -189,7 +189,7 @@ KNOWN = {
     "cli/ending.py": 1,
     "cli/watch.py": 1,
     "cli/tune.py": 2,
-    "runs/on_disk.py": 1,
+    "runs/stored_run.py": 1,
     "runs/outcome.py": 1,
     "store/store.py": 1,
 }

@@ -10,7 +10,7 @@ import pytest
 
 import quasir as qr
 from quasir.cli.main import COMMANDS
-from quasir.runs.pipeline import begin
+from quasir.runs.pipeline import begin, prepare
 from tests.cli.helpers import LETTERS, POISSONS, inside
 
 SECONDS = 30
@@ -66,7 +66,7 @@ def places(tmp_path_factory):
     (folder / "empty").mkdir()
     qr.Draws.from_arrays([0.0] * 200, [-1.0] * 200).save(folder / "saved")
     assert inside("run", folder / "r.yaml", "--out", folder / "run")[0] == 0
-    begin(str(folder / "r.yaml"), folder / "begun")
+    begin(prepare(str(folder / "r.yaml"), folder / "begun"))
     shutil.copytree(folder / "run", folder / "damaged")
     (folder / "damaged" / "draws" / "shard-00000.parquet").write_bytes(b"PAR1")
     for name in ("run", "begun", "damaged"):

@@ -78,7 +78,7 @@ def test_a_masked_proposal_is_guaranteed_and_exact_at_its_ceiling(tmp_path):
         for text in texts
     )
     # More draws, by two workers, go on with the same law.
-    quasir("draw", run, "--draws", 1300, "--workers", 2)
+    quasir("draw", run, "--draws", 1300, "--workers", 2, apart=True)
     more = qr.Draws.load(run)
     assert len(more) == 1300
     assert (more.log_q[:600] == draws.log_q).all()

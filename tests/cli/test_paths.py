@@ -16,7 +16,7 @@ from quasir.compare.compare_recipe import compare_recipe
 from quasir.core import files
 from quasir.recipes import Recipe
 from quasir.recipes.building import located
-from quasir.runs.pipeline import begin
+from quasir.runs.pipeline import begin, prepare
 from quasir.runs.tune import tune_recipe
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
@@ -140,7 +140,7 @@ def test_a_disk_that_fills_up_at_any_file(recipe, tmp_path, monkeypatch, number,
 
 def test_a_run_that_was_stopped_before_its_first_shard(recipe, tmp_path):
     run = tmp_path / "run"
-    begin(str(recipe), run)
+    begin(prepare(str(recipe), run))
     for command in (["tradeoff"], ["sample"], ["report"], ["plan", "--se", "0.1"]):
         code, out, err = inside(command[0], run, *command[1:])
         assert (code, out) == (1, "")
@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_before_its_first_shard(recipe, tmp_path):
     code, _, err = inside("run", run)
     assert code == 0, err
     again = tmp_path / "again"
-    begin(str(recipe), again)
+    begin(prepare(str(recipe), again))
     code, _, err = inside("compare", again, "-n", 20, "--runs", 2, "--rates", "0.1")
     assert code == 0, err
 

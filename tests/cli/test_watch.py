@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from quasir.cli.watch import as_text, reached
-from quasir.runs.watch import Watcher, until
+from quasir.cli.watch import as_text
+from quasir.runs.watch import Watcher, parse_stop_rule
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, stop_asked
 from tests.cli.helpers import LETTERS, POISSONS, files, quasir, start
@@ -31,9 +31,9 @@ def test_the_command_looks_once(tmp_path):
     assert files(tmp_path) == before
     glance = Watcher(tmp_path / "run").look()
     assert as_text(glance).startswith(str(tmp_path))
-    assert reached(glance, [until("ess=5")]) is not None
-    assert reached(glance, [until("ess=5"), until("ess=1e9")]) is None
-    assert reached(glance, []) is None
+    assert glance.reached([parse_stop_rule("ess=5")]) is not None
+    assert glance.reached([parse_stop_rule("ess=5"), parse_stop_rule("ess=1e9")]) is None
+    assert glance.reached([]) is None
     _, err = quasir("watch", tmp_path / "run", "--until", "nonsense", code=2)
     assert "nothing to stop at" in err
 

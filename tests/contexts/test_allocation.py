@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.errors import InputError
-from quasir.runs.contexts.allocation import (
+from quasir.runs.allocation import (
     Need,
     allocated,
     most_draws,

@@ -64,7 +64,7 @@ def test_a_killed_fit_goes_on(tmp_path, monkeypatch):
         MEAN | {"over": "contexts"}, out=tmp_path / "w", contexts=CONTEXTS, progress=False
     )
     monkeypatch.setattr(
-        "quasir.runs.contexts.begun._known", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        "quasir.runs.active_run._all_examined", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     with pytest.raises(KeyboardInterrupt):
         qr.run(MEAN | {"over": "contexts"}, out=tmp_path / "r", contexts=CONTEXTS, progress=False)

@@ -17,6 +17,7 @@ from quasir.recipes import from_dict
 from quasir.recipes.building import build, resolve
 from quasir.recipes.placeholders import Context, fill
 from quasir.store import Store
+from quasir.store.context_store import ContextStore
 from tests.contexts.recipes import CONTEXTS, RECIPE, law
 
 
@@ -75,7 +76,7 @@ def test_the_files(run):
     lines = [json.loads(x) for x in (run.folder / "samples.jsonl").read_text().splitlines()]
     assert len(lines) == 4 * 40
     assert {line["context"] for line in lines} == {0, 1, 2, 3}
-    ids = {one.place: one.result.id for one in run}
+    ids = {one.index: one.result.id for one in run}
     for line in lines:
         assert line["certificate_id"] == ids[line["context"]]
         assert line["sample"][0] == line["fields"]["letter"]
@@ -107,7 +108,10 @@ def test_datasets_reads_the_samples(run):
 
 def test_it_opens_again(run):
     again = qr.open_run(run.folder)
-    assert isinstance(again, qr.runs.ContextRun)
+    assert isinstance(again, qr.Run)
+    assert repr(again) == f"<Run {run.folder}: 4 contexts, 12,000 draws>"
+    with pytest.raises(InputError, match=r"each has its own samples: take one .* run\[0\]"):
+        _ = again.samples
     assert len(again) == 4
     assert again[2].fields == {"letter": "c"}
     with pytest.raises(InputError, match="no context 4: they are numbered from 0 to 3"):
@@ -116,6 +120,21 @@ def test_it_opens_again(run):
         Store.open(run.folder)
     with pytest.raises(InputError, match="is a run over contexts"):
         qr.tradeoff(run.folder)
+
+
+def test_draws_of_many_contexts_are_read_some_at_a_time(run, monkeypatch):
+    read, rows_with = [], ContextStore.rows_with
+
+    def counted(self, numbers, items=True):
+        rows = rows_with(self, numbers, items)
+        read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(ContextStore, "rows_with", counted)
+    monkeypatch.setattr("quasir.runs.contexts.AT_ONCE", 4000)
+    again = qr.open_run(run.folder)
+    assert again.certificate.to_dict() == run.certificate.to_dict()
+    assert len(read) >= 3
 
 
 def test_the_same_again_draws_nothing(run):

@@ -11,9 +11,8 @@ from quasir.draws.draw_blocks import draw_blocks
 from quasir.errors import InputError
 from quasir.recipes import from_dict
 from quasir.recipes.placeholders import read_contexts
-from quasir.runs.contexts.drawing import drawn
-from quasir.runs.contexts.maker import Builder
-from quasir.runs.contexts.table import Entry
+from quasir.runs.contexts import Builder, Entry
+from quasir.runs.draw_shards import draw_together
 from quasir.store.context_store import Piece
 
 pytest.importorskip("torch")
@@ -25,9 +24,9 @@ LONG = {"contains": "e"}
 
 def parts_of(recipe, contexts=CONTEXTS):
     read = from_dict({"base": BASE, "max_tokens": 6, "features": {"e": LONG}} | recipe)
-    maker = Builder(read, Path())
+    builder = Builder(read, Path())
     entries = [Entry.of(context, 0) for context in read_contexts(contexts)]
-    return maker, entries
+    return builder, entries
 
 
 @pytest.mark.parametrize(
@@ -41,13 +40,13 @@ def parts_of(recipe, contexts=CONTEXTS):
     ],
 )
 def test_mixed_batches_draw_what_each_context_draws_alone(recipe):
-    maker, entries = parts_of(recipe)
+    builder, entries = parts_of(recipe)
     pieces = [Piece(0, 0, 9), Piece(1, 3, 12), Piece(2, 1020, 1030), Piece(3, 0, 5)]
-    made = drawn(maker.parts, entries, pieces)
+    made = draw_together(builder, entries, pieces)
     wanted = [(0, 0, 0, 9), (1, 0, 3, 12), (2, 0, 1020, 1024), (2, 1, 0, 6), (3, 0, 0, 5)]
     assert len(made) == len(wanted)
     for draws, (place, block, start, stop) in zip(made, wanted, strict=True):
-        target, proposal = maker.parts(entries[place])
+        target, proposal = builder.pair(entries[place])
         streams = DrawStreams(entries[place].seed)
         whole = draw_blocks(target, proposal, streams, block, 1, block * BLOCK + stop)
         alone = whole.take(np.arange(start, stop))
@@ -59,9 +58,9 @@ def test_mixed_batches_draw_what_each_context_draws_alone(recipe):
 
 def test_prompts_of_contexts_are_shared_by_no_other(tmp_path):
     """The draws of a context are from its own prompt: scored under another, they differ."""
-    maker, entries = parts_of({})
-    first, second = (maker.parts(entry)[1] for entry in entries[:2])
-    draws = drawn(maker.parts, entries, [Piece(0, 0, 20), Piece(1, 0, 20)])
+    builder, entries = parts_of({})
+    first, second = (builder.pair(entry)[1] for entry in entries[:2])
+    draws = draw_together(builder, entries, [Piece(0, 0, 20), Piece(1, 0, 20)])
     np.testing.assert_allclose(draws[0].log_q, first.log_prob(draws[0].items), atol=1e-3)
     assert np.abs(draws[0].log_q - second.log_prob(draws[0].items)).max() > 0.5
 

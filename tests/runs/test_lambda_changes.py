@@ -6,7 +6,7 @@ import pytest
 
 import quasir as qr
 from quasir import recipes
-from quasir.runs.begun import refuse_changes
+from quasir.runs.integrity import refuse_changes
 
 RECIPE = """\
 base: {table: {a: 0.4, ab: 0.3, c: 0.2, d: 0.1}}

@@ -20,7 +20,7 @@ def test_a_constraint_that_the_target_meets_is_no_warning(tmp_path):
     run = qr.run(
         LETTERS | {"want": {"isa": 0.5}, "fit": 20_000}, out=tmp_path / "run", progress=False
     )
-    (wanted,) = run.outcome.wanted
+    (wanted,) = run[0].result.wanted
     assert wanted.target.value == pytest.approx(0.5, abs=4 * wanted.target.se)
     assert wanted.warning is None
     assert not [warning for warning in run.certificate.warnings if "should have a mean" in warning]
@@ -33,7 +33,7 @@ def test_a_target_that_misses_the_constraint_is_a_warning_with_both_numbers(tmp_
     """Fitted on 300 draws, lambda is so far off that 200,000 draws show it."""
     few = LETTERS | {"want": {"isa": 0.5}, "fit": 300, "draws": 200_000, "seed": 3}
     run = qr.run(few, out=tmp_path / "run", progress=False)
-    (wanted,) = run.outcome.wanted
+    (wanted,) = run[0].result.wanted
     exact = target_mean(run, "isa")
     assert abs(wanted.target.value - exact) < 5 * wanted.target.se
     assert abs(exact - 0.5) > 4 * wanted.target.se, "choose another seed"
@@ -59,7 +59,7 @@ def test_a_pointwise_constraint_is_met_exactly(tmp_path):
     run = qr.run(
         LETTERS | {"want": {"isa": 1, "c": 0}}, out=tmp_path / "run", draws=2000, progress=False
     )
-    assert [wanted.z for wanted in run.outcome.wanted] == [0.0, 0.0]
+    assert [wanted.z for wanted in run[0].result.wanted] == [0.0, 0.0]
 
 
 def test_a_constant_that_is_not_the_constraint_is_a_warning():

@@ -1,14 +1,17 @@
 """Samples from a store that is read shard by shard are those of all its draws at once."""
 
+import json
 import tracemalloc
 
 import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.runs import sample_run, sample_stored
+from quasir.report.shown_texts import first_accepted
+from quasir.runs import sample_run
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
+from tests.report.reading import data_of, text_in
 
 BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "<script>": 0.05})
 FLAT = qr.Table({"a": 1, "b": 1, "c": 1, "<script>": 1})
@@ -32,7 +35,7 @@ def certificates(store, log_beta=0.25):
 def test_the_same_samples(tmp_path, n):
     store = drawn(tmp_path / "run")
     ours, theirs = certificates(store)
-    streamed = sample_stored(store, ours, n)
+    streamed = sample_run(store, ours, n)
     whole = sample_run(qr.Draws.load(store), theirs, n)
     np.testing.assert_array_equal(streamed.index, whole.index)
     assert list(streamed.samples.items) == list(whole.samples.items)
@@ -64,7 +67,7 @@ def test_no_shard_more_is_read_than_it_takes(tmp_path, monkeypatch):
         "items_of",
         lambda self, i, rows: taken.append((i, len(rows))) or items(self, i, rows),
     )
-    sampled = sample_stored(store, certificate, 1800)
+    sampled = sample_run(store, certificate, 1800)
     last = int(sampled.index[-1]) // store.shard_size
     assert last in (1, 2, 3)
     assert read == [(i, False) for i in range(last + 1)]
@@ -80,13 +83,13 @@ def test_too_few_are_drawn_on_for(tmp_path):
         draw_into(store, TARGET, FLAT, wanted)
         return store
 
-    sampled = sample_stored(store, certificate, 4000, more)
+    sampled = sample_run(store, certificate, 4000, more)
     assert len(sampled.samples) == 4000
     assert sampled.certificate.n == len(store) > 3000
     whole = qr.Draws.load(store).accepted(log_beta=sampled.certificate.log_beta)[:4000]
     np.testing.assert_array_equal(sampled.index, whole)
     with pytest.raises(qr.errors.BudgetExceeded, match="draws gave") as caught:
-        sample_stored(store, certificate, 10**6, more, max_proposals=len(store))
+        sample_run(store, certificate, 10**6, more, max_proposals=len(store))
     every = qr.Draws.load(store).accepted(log_beta=certificate.log_beta)
     assert len(caught.value.samples) == len(every)
     assert caught.value.samples.items[0] in ("a", "b", "c", "<script>")
@@ -95,7 +98,7 @@ def test_too_few_are_drawn_on_for(tmp_path):
 def test_none_is_accepted(tmp_path):
     store = drawn(tmp_path / "run", 1500)
     certificate = qr.tradeoff(store, stream=True).at(log_beta=30.0)
-    sampled = sample_stored(store, certificate, 5)
+    sampled = sample_run(store, certificate, 5)
     assert len(sampled.samples) == 0
     assert sampled.samples.proposals == 1500
 
@@ -114,9 +117,52 @@ def test_memory_is_that_of_a_shard(tmp_path):
         del draws
         tracemalloc.start()
         certificate = qr.tradeoff(store, stream=True).at(acceptance_rate=0.001)
-        sampled = sample_stored(store, certificate, 100)
+        sampled = sample_run(store, certificate, 100)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert len(sampled.samples) == 100
     assert peaks[1] < 2 * peaks[0]
     assert peaks[1] < 3 * 8 * n / 2  # half of log_p, log_q and log_u
+
+
+def test_a_run_of_many_draws_writes_its_report_shard_by_shard(tmp_path, monkeypatch):
+    """The threshold is lowered, and nothing may load all draws: the files say the same."""
+    recipe = {
+        "base": {"table": {"a": 0.5, "b": 0.3, "c": 0.15, "<script>": 0.05}},
+        "features": {"early": {"search": "^[ab]$"}},
+        "want": {"early": 0.9},
+        "proposal": {"table": {"a": 1, "b": 1, "c": 1, "<script>": 1}},
+        "choose": {"tvd": 0.03},
+        "draws": 9000,
+        "fit": 4000,
+        "samples": 2500,
+    }
+    monkeypatch.setattr("quasir.runs.active_run.BLOCKS_A_SHARD", 2)
+    whole = qr.run(recipe, out=tmp_path / "whole", progress=False)
+    fitted = qr.recipes.read_run(whole.folder).fitted
+    monkeypatch.setattr("quasir.certificates.curve.STREAMED", 8000)
+    with monkeypatch.context() as patch:
+        patch.setattr(qr.Draws, "load", lambda *_, **__: pytest.fail("all draws are loaded"))
+        many = qr.run(recipe | {"fitted": fitted}, out=tmp_path / "many", progress=False)
+    assert not whole.curve.bin_width
+    assert many.curve.bin_width
+    assert many.certificate.tvd.value == pytest.approx(whole.certificate.tvd.value, rel=0.01)
+    assert many.certificate.guarantee.tvd == pytest.approx(
+        whole.certificate.guarantee.tvd, rel=0.01
+    )
+    assert [one.name for one in many.checks] == [one.name for one in whole.checks]
+    assert many[0].result.wanted[0].target.value == pytest.approx(0.9, abs=0.02)
+    # The samples are those that its beta accepts, and so is every text on the page.
+    draws = qr.Draws.load(many.folder)
+    np.testing.assert_array_equal(draws.log_u, whole.draws.log_u)
+    lines = [json.loads(x) for x in (many.folder / "samples.jsonl").read_text().splitlines()]
+    accepted = draws.accepted(log_beta=many.certificate.log_beta)[:2500]
+    assert [line["draw"] for line in lines] == accepted.tolist()
+    assert [line["text"] for line in lines] == [draws.items[i] for i in accepted]
+    data = data_of(many.report.read_text())
+    levels = np.array(data["log_beta"])
+    assert data["survivors"] == [int((draws.log_alpha > level).sum()) for level in levels]
+    shown = first_accepted(draws.log_alpha, levels)
+    assert [text["draw"] for text in data["texts"]] == shown.tolist()
+    assert [text_in(text) for text in data["texts"]] == [draws.items[i] for i in shown]
+    assert {path.name for path in many.folder.iterdir()} >= {"tradeoff.csv", "certificate.json"}

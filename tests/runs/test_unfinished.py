@@ -19,10 +19,9 @@ from quasir.draws import draw_blocks as blocks
 from quasir.draws.draw_blocks import RowMaker, rows_at_once
 from quasir.runs import draw_shards, shard_work
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.opening import is_context_run
 from quasir.runs.shard_work import UNFINISHED, kept_draws
 from quasir.store import Store
-from quasir.store.context_store import ContextStore
+from quasir.store.context_store import open_store
 from quasir.store.shard_format import joined, read_part, table_of, write
 from tests.cli.helpers import inside, start
 from tests.waiting import wait_until
@@ -245,7 +244,7 @@ def kept_in(run):
     """Return the draws that are kept, as a process that only looks sees them."""
     if not (run / "manifest.json").exists():
         return 0
-    return kept_draws((ContextStore if is_context_run(run) else Store).open(run))
+    return kept_draws(open_store(run))
 
 
 SLOW = pytest.mark.slow

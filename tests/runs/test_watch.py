@@ -7,7 +7,7 @@ import pytest
 
 import quasir as qr
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.watch import Guaranteed, Precision, Watcher, speed_of, until
+from quasir.runs.watch import Guaranteed, Precision, Watcher, parse_stop_rule, speed_of
 from quasir.store import Shard, Store
 from tests.cli.helpers import files
 
@@ -55,8 +55,8 @@ def test_the_speed_is_that_of_all_workers(tmp_path):
 
 
 def test_a_precision_is_read():
-    assert until("tvd_se=0.005") == Precision("tvd", most=0.005)
-    assert until("ess=1e3") == Precision("ess", least_ess=1000.0)
+    assert parse_stop_rule("tvd_se=0.005") == Precision("tvd", most=0.005)
+    assert parse_stop_rule("ess=1e3") == Precision("ess", least_ess=1000.0)
     for wrong in (
         "tvd=0.1",
         "tvd<=",
@@ -70,13 +70,13 @@ def test_a_precision_is_read():
         "",
     ):
         with pytest.raises(qr.errors.InputError, match="nothing to stop at"):
-            until(wrong)
+            parse_stop_rule(wrong)
     curve = qr.tradeoff(qr.draw(BASE, FLAT, 2000, seed=0))
     cert = curve.at(beta=1)
     with pytest.raises(qr.errors.InputError, match="no estimate 'size'"):
-        until("size_se=1").reached(cert, curve)
-    assert not until("ess=1e9").reached(cert, curve)
-    assert until("ess=10").reached(cert, curve)
+        parse_stop_rule("size_se=1").reached(cert, curve)
+    assert not parse_stop_rule("ess=1e9").reached(cert, curve)
+    assert parse_stop_rule("ess=10").reached(cert, curve)
     assert Precision("tvd", most=cert.tvd.se * 1.01).reached(cert, curve)
     assert not Precision("tvd", most=cert.tvd.se * 0.99).reached(cert, curve)
     # Past every ratio the draws cannot tell, and then nothing is reached.
@@ -88,20 +88,21 @@ def test_a_precision_is_read():
 def test_a_guarantee_is_reached_where_it_holds_at_the_chosen_beta():
     she = qr.Feature("she", lambda x: x == "c", boolean=True)
     curve = qr.tradeoff(qr.draw(BASE * qr.tilt(she, 2.0), BASE, 20_000, seed=0))
-    assert until("tvd <= 0.1") == Guaranteed("tvd", 0.1)
+    assert parse_stop_rule("tvd <= 0.1") == Guaranteed("tvd", 0.1)
     least = curve.at(tvd=0.1, confidence=0.95)
-    assert until("tvd<=0.1").reached(least, curve)
-    assert until("tvd<=0.1").reached(curve.at(log_beta=least.log_beta + 0.1), curve)
+    assert parse_stop_rule("tvd<=0.1").reached(least, curve)
+    assert parse_stop_rule("tvd<=0.1").reached(curve.at(log_beta=least.log_beta + 0.1), curve)
     below = curve.at(log_beta=least.log_beta - 0.05)
-    assert not until("tvd<=0.1").reached(below, curve)
+    assert not parse_stop_rule("tvd<=0.1").reached(below, curve)
     # A higher confidence is reached later.
     sure = curve.at(log_beta=least.log_beta, confidence=0.999)
-    assert not until("tvd<=0.1").reached(sure, curve)
-    assert "tvd <= 0.1 is guaranteed (confidence 0.95)" in until("tvd<=0.1").describe(least)
+    assert not parse_stop_rule("tvd<=0.1").reached(sure, curve)
+    said = parse_stop_rule("tvd<=0.1").describe(least)
+    assert "tvd <= 0.1 is guaranteed (confidence 0.95)" in said
     # Where nothing can be guaranteed, nothing is reached.
     number = qr.Feature("number", lambda x: float(x == "c"))
     bare = qr.tradeoff(qr.draw(BASE * qr.tilt(number, 2.0), BASE, 20_000, seed=0))
-    assert not until("tvd<=0.5").reached(bare.at(beta=100), bare)
+    assert not parse_stop_rule("tvd<=0.5").reached(bare.at(beta=100), bare)
 
 
 class Staff:

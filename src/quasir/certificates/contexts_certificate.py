@@ -73,10 +73,30 @@ class ContextsCertificate:
     suspicious: int = 0
     note: str = ADAPTIVE
 
+    @property
+    def acceptance_rate(self) -> Estimate:
+        """The mean acceptance rate of the served contexts."""
+        return self.estimates["acceptance_rate"]
+
+    @property
+    def tvd(self) -> Estimate:
+        """The mean TVD of the served contexts."""
+        return self.estimates["tvd"]
+
+    @property
+    def kl(self) -> Estimate:
+        """The mean KL divergence of the served contexts."""
+        return self.estimates["kl"]
+
+    @property
+    def moments(self) -> dict[str, Estimate]:
+        """The mean of each feature, over the samples of the served contexts."""
+        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""
         known = {k: e.to_dict() for k, e in self.estimates.items() if isinstance(k, str)}
-        moments = {k.feature: e.to_dict() for k, e in self.estimates.items() if type(k) is Moment}
+        moments = {name: part.to_dict() for name, part in self.moments.items()}
         guarantee = None
         if self.guarantee is not None:
             guarantee = {

@@ -6,7 +6,7 @@ import json as jsonlib
 import sys
 from contextlib import redirect_stdout
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,22 +24,8 @@ from quasir.cli.options import (
 )
 from quasir.engines import Engine, Ray
 from quasir.errors import InputError
-from quasir.runs.begun import ActiveRun
-from quasir.runs.contexts.begun import BegunContexts
-from quasir.runs.contexts.given import contexts_of
-from quasir.runs.contexts.pipeline import draw_contexts
-from quasir.runs.opening import is_context_run
-from quasir.runs.pipeline import (
-    begin,
-    begin_contexts,
-    draw_all,
-    folder_of,
-    local_engine,
-    read_recipe,
-)
+from quasir.runs.pipeline import begin, draw_all, local_engine, prepare
 from quasir.store import MANIFEST, locked
-
-__all__ = ["draw"]
 
 
 class EngineName(StrEnum):
@@ -93,32 +79,21 @@ def draw(
 
     Example: quasir draw scientists --draws 1000000 --engine ray --workers 8
     """
-    folder = folder_of(recipe, out)
     if engine is EngineName.local and (address is not None or gpus_per_worker):
         raise InputError("--address and --gpus-per-worker need --engine ray.")
-    read, _ = read_recipe(recipe, draws=draws, seed=seed)  # a wrong one leaves no folder behind
-    given = contexts_of(read, folder, contexts, column)
-    over = given is not None or is_context_run(folder)
-    settings: dict[str, Any] = {"draws": draws, "seed": seed, "allow_code": allow_code}
-    settings |= {"shards_at": shards_at, "reporter": Bars()}
+    order = prepare(recipe, out, contexts=contexts, column=column, draws=draws, seed=seed)
+    folder = order.folder
     with locked(folder):
-        begun: ActiveRun | BegunContexts
-        if over:
-            begun = begin_contexts(recipe, given, folder, **settings)
-        else:
-            begun = begin(recipe, folder, **settings)
+        active = begin(order, allow_code=allow_code, shards_at=shards_at, reporter=Bars())
         if engine is EngineName.ray:
             made: Engine = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
         else:
-            made = local_engine(begun, workers, Bars())
+            made = local_engine(active, workers, Bars())
         with redirect_stdout(sys.stderr):  # Ray prints there that a machine was lost
-            if isinstance(begun, BegunContexts):
-                drawn = draw_contexts(begun, repair, made, Bars())
-            else:
-                drawn = draw_all(begun, repair, made, Bars())
+            drawn = draw_all(active, repair, made, Bars())
         content = jsonlib.loads((folder / MANIFEST).read_text())["content"]
     if json:
-        counts = {"drawn": drawn, "draws": len(begun.store)}
+        counts = {"drawn": drawn, "draws": len(active.store)}
         print(jsonlib.dumps({"run": str(folder), **counts, "content": content}))
     else:
-        print(f"{len(begun.store):,} draws in {folder} ({drawn:,} of them drawn now)")
+        print(f"{len(active.store):,} draws in {folder} ({drawn:,} of them drawn now)")

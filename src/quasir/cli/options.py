@@ -14,14 +14,13 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from quasir.certificates.choice import check_option
-from quasir.certificates.curve import Curve, tradeoff
-from quasir.cli.bar import Bar, say
+from quasir.cli.bar import Bars
 from quasir.core.files import named_folder
 from quasir.core.streams import LARGEST_SEED
 from quasir.errors import InputError
 from quasir.estimation.quantities import GUARANTEED, OPTIONS
-from quasir.runs.integrity import read_checked
-from quasir.store import Store
+from quasir.runs.integrity import check_seed
+from quasir.runs.stored_run import Run
 
 Name = TypeVar("Name", str, os.PathLike[str])
 MOST_DRAWS = 10**12
@@ -169,15 +168,26 @@ def with_choice(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def asked_of(run: Path, asked: dict[str, float | None]) -> tuple[dict[str, float], bool]:
+def opened(
+    run: Path, context: int | None = None, seed: int | None = None, stream: bool = False
+) -> Run:
+    """Open a run; refuse a seed that is not its own, and a context where it has none."""
+    made = Run(run, stream=stream or None, reporter=Bars())
+    check_seed(made.store, seed)
+    if context is not None and not made.over_contexts:
+        raise InputError(f"{run} is no run over contexts: leave --context out.")
+    return made
+
+
+def asked_of(run: Run, asked: dict[str, float | None]) -> tuple[dict[str, float], bool]:
     """Return what was asked for, or what the recipe asks for, and whether it is the recipe."""
     if given := check_asked(asked):
         return given, False
-    if not (run / "recipe.yaml").exists():
+    if not run.has_recipe:
         raise InputError(
-            f"{run} has no recipe to choose beta by: give one of {', '.join(OPTIONS)}."
+            f"{run.folder} has no recipe to choose beta by: give one of {', '.join(OPTIONS)}."
         )
-    return read_checked(run, Store.open(run)).choose.asked, True
+    return run.recipe.choose.asked, True
 
 
 def check_asked(asked: dict[str, float | None]) -> dict[str, float]:
@@ -195,17 +205,3 @@ def check_asked(asked: dict[str, float | None]) -> dict[str, float]:
             raise InputError(f"--confidence goes with what can be guaranteed: {FLAGS}.")
         given["confidence"] = confidence
     return given
-
-
-def streamed(store: Store, stream: bool) -> Curve:
-    """Return the curve of a run, and tell the user if it was streamed."""
-    with Bar("summarising") as bar:
-        curve = tradeoff(store, stream=stream or None, progress=bar)
-    if curve.bin_width:
-        seen = curve.tvd.value > 0
-        slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)
-        say(
-            f"streamed: betas are whole powers of e^{curve.bin_width:g}, and TVD is known to "
-            f"within {100 * slack:.2g} % of that of all draws"
-        )
-    return curve

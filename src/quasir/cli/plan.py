@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from quasir.cli.contexts import plan_contexts, refuse_context
 from quasir.cli.options import (
     ContextNumber,
     Json,
@@ -16,13 +15,11 @@ from quasir.cli.options import (
     Seed,
     above_0,
     asked_of,
+    opened,
     with_choice,
 )
 from quasir.core.formatting import level_text, wrapped
-from quasir.runs.begun import check_seed
-from quasir.runs.opening import is_context_run
-from quasir.runs.plan import SHARE, Plan, Range, plan_run
-from quasir.store import Store
+from quasir.runs.plan import SHARE, Plan, Range, plan_contexts
 
 __all__ = ["plan"]
 
@@ -63,18 +60,13 @@ def plan(
 
     Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
     """
-    if is_context_run(run):
-        plans = plan_contexts(run, asked, context, se, of, share, seed)
-        if context is None:
-            print(jsonlib.dumps(plans.to_dict()) if json else plans)
-            return
-        made = plans.plans[context]
-    else:
-        refuse_context(run, context)
-        store = Store.open(run)
-        check_seed(store, seed)
-        request, _ = asked_of(run, asked)
-        made = plan_run(store, request, se, of, share)
+    pilot = opened(run, context, seed)
+    request, _ = asked_of(pilot, asked)
+    plans = plan_contexts(pilot, context, request, se, of, share)
+    made = plans.only
+    if made is None:
+        print(jsonlib.dumps(plans.to_dict()) if json else plans)
+        return
     if json:
         content = made.to_dict() | {
             "machines": machines,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json as jsonlib
 
-from quasir.cli.bar import Bars
-from quasir.cli.contexts import refuse_context, report_contexts
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed
-from quasir.runs.begun import check_seed
-from quasir.runs.opening import is_context_run
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, opened
+from quasir.runs.outputs import write_context_page
 from quasir.runs.pipeline import finish
-from quasir.store import Store, locked
+from quasir.store import locked
 
 __all__ = ["report"]
 
@@ -24,15 +21,8 @@ def report(
 
     Example: quasir report runs/scientists
     """
-    if is_context_run(run):
-        path = report_contexts(run, context, seed)
-        print(jsonlib.dumps({"report": str(path)}) if json else f"open {path} in a browser")
-        return
-    refuse_context(run, context)
-    store = Store.open(run)
-    check_seed(store, seed)
-    store.numbers()  # without draws there is nothing to report, and nothing to lock
+    made = opened(run, context, seed)
+    made.store.numbers()  # without draws there is nothing to report, and nothing to lock
     with locked(run):
-        finish(run, Bars())
-    path = run / "report.html"
+        path = finish(made).report if context is None else write_context_page(made[context])
     print(jsonlib.dumps({"report": str(path)}) if json else f"open {path} in a browser")

@@ -14,8 +14,8 @@ from quasir.cli.options import (
     RecipeName,
     Seed,
 )
-from quasir.runs import ContextRun, Run, pipeline
-from quasir.runs.integrity import command
+from quasir.runs import pipeline
+from quasir.runs.outputs import describe_outputs
 
 __all__ = ["run"]
 
@@ -52,18 +52,5 @@ def run(
     )
     if json:
         print((made.folder / "certificate.json").read_text(), end="")
-    elif isinstance(made, ContextRun):
-        print(f"{made.certificate}\n\nopen {made.report} in a browser")
-        print(f"samples: {made.folder / 'samples.jsonl'}; contexts: {made.folder / 'contexts.csv'}")
     else:
-        sampled = made.outcome.sampled
-        print(f"{made.certificate}\n{sampled}\n\n{_listing(made)}")
-
-
-def _listing(made: Run) -> str:
-    """Return where the results are."""
-    more = command("sample", made.folder, "-n", 1000, recipe=made.recipe)
-    return (
-        f"open {made.folder / 'report.html'} in a browser\n"
-        f"samples: {made.folder / 'samples.jsonl'}; more: {more}"
-    )
+        print(describe_outputs(made))

@@ -8,10 +8,7 @@ from typing import Annotated
 
 import typer
 
-from quasir.certificates.certificate import Certificate
-from quasir.certificates.curve import Curve, is_large, tradeoff
 from quasir.cli.bar import Bars, say
-from quasir.cli.contexts import refuse_context, sample_contexts
 from quasir.cli.options import (
     MOST_DRAWS,
     MOST_SAMPLES,
@@ -22,21 +19,14 @@ from quasir.cli.options import (
     Seed,
     Stream,
     asked_of,
-    streamed,
+    opened,
     with_choice,
 )
-from quasir.draws.draws import Draws
-from quasir.recipes.schema import ALL_SAMPLES
-from quasir.runs import sample_run, sample_stored
-from quasir.runs.begun import check_seed
-from quasir.runs.opening import is_context_run
-from quasir.runs.outcome import choose_beta
-from quasir.runs.outputs import lines_of
+from quasir.runs.outputs import describe_samples, samples_json
 from quasir.runs.pipeline import draw_more
-from quasir.runs.sampling import warnings_of
-from quasir.store import Store, locked
-
-__all__ = ["sample"]
+from quasir.runs.sampling import Source
+from quasir.runs.stored_run import Run
+from quasir.store import locked
 
 
 @with_choice
@@ -72,48 +62,25 @@ def sample(
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """
-    if is_context_run(run):
-        sample_contexts(run, n, asked, context, max_draws, json=json, code=allow_code, seed=seed)
-        return
-    refuse_context(run, context)
-    n = ALL_SAMPLES if n is None else n
-    store = Store.open(run)
-    check_seed(store, seed)
-    request, by_recipe = asked_of(run, asked)
+    made = opened(run, context, seed, stream)
+    request, by_recipe = asked_of(made, asked)
+    n = n or made.samples_of_each
+    results = []
+    for one in made.contexts_with_draws(context):
 
-    def choose(curve: Curve) -> tuple[Certificate, str | None]:
-        # Like `quasir run`: the closest beta, if the recipe's request cannot be met.
-        return choose_beta(curve, request) if by_recipe else (curve.at(**request), None)
+        def more(wanted: int, index: int = one.index) -> Source:
+            # Only drawing needs the lock: a run that cannot be written can be sampled from.
+            with locked(run):
+                draw_more(run, wanted, index, allow_code=allow_code, reporter=Bars())
+            return Run(run, stream=made.stream)[index].source
 
-    def more(wanted: int) -> Store:
-        # Only drawing needs the lock: a run that cannot be written can be sampled from.
-        with locked(run):
-            return draw_more(run, wanted, allow_code=allow_code, reporter=Bars())
-
-    if stream or is_large(store):
-        certificate, why = choose(streamed(store, True))
-        sampled = sample_stored(store, certificate, n, more=more, max_proposals=max_draws)
-    else:
-        draws = Draws.load(store)
-        certificate, why = choose(tradeoff(draws))
-        sampled = sample_run(
-            draws,
-            certificate,
-            n,
-            more=lambda wanted: Draws.load(more(wanted)),
-            max_proposals=max_draws,
-        )
-    if why is not None:
-        sampled = sampled.with_warnings(why)
-    warnings = [*sampled.certificate.warnings, *warnings_of(sampled.checks)]
+        results.append(one.sample(n, request, more, max_draws, closest=by_recipe))
+        if results[-1].unserved is not None:
+            say(f"! context {one.index} is not served: {results[-1].unserved}")
+    content = samples_json(results)
     if json:
-        document = {
-            "certificate": sampled.certificate.to_dict() | {"warnings": warnings},
-            "checks": [check.to_dict() for check in sampled.checks],
-            "samples": list(lines_of(sampled)),
-        }
-        print(jsonlib.dumps(document, ensure_ascii=False))
+        print(jsonlib.dumps(content, ensure_ascii=False))
     else:
-        for line in lines_of(sampled):
+        for line in content["samples"]:
             sys.stdout.write(jsonlib.dumps(line, ensure_ascii=False) + "\n")
-    say(f"{sampled.certificate}\n{sampled}")
+    say(describe_samples(results))

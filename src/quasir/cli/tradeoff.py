@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json as jsonlib
-import math
 
-from quasir.certificates.curve import Curve
 from quasir.cli.bar import say
-from quasir.cli.contexts import one_of, refuse_context, show_contexts
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream, streamed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream, opened
 from quasir.errors import StoreError
-from quasir.runs.begun import check_seed
-from quasir.runs.opening import is_context_run
-from quasir.runs.outputs import write_figure, write_tradeoff
-from quasir.store import Store
+from quasir.runs.outputs import describe_tradeoff, write_curve
 
 __all__ = ["tradeoff"]
 
@@ -34,37 +28,11 @@ def tradeoff(
 
     Example: quasir tradeoff runs/scientists
     """
-    if is_context_run(run):
-        if context is None:
-            show_contexts(run, json, seed)
-        else:
-            curve = one_of(run, context, seed).curve
-            print(jsonlib.dumps(as_json(curve)) if json else curve)
-        return
-    refuse_context(run, context)
-    store = Store.open(run)
-    check_seed(store, seed)
-    curve = streamed(store, stream)
-    print(jsonlib.dumps(as_json(curve)) if json else curve)
+    made = opened(run, context, seed, stream)
+    shown, content = describe_tradeoff(made, context)
+    print(jsonlib.dumps(content) if json else shown)
     try:
-        write_tradeoff(run, curve)
-        say(f"written: {run / 'tradeoff.csv'} and {write_figure(run, curve)}")
+        if written := write_curve(made):
+            say(f"written: {' and '.join(map(str, written))}")
     except StoreError as error:
         say(f"! {error}")
-
-
-def as_json(curve: Curve) -> dict[str, object]:
-    """Return a curve as a JSON-ready dictionary; a number that is not finite is None."""
-    return {
-        "n": curve.n,
-        "n_possible": curve.n_possible,
-        "ess": curve.ess,
-        "streamed": curve.bin_width > 0,
-        "warnings": curve.warnings,
-        "proposal": curve.proposal.to_dict(),
-        "projection": curve.projection.to_dict(),
-        "columns": {
-            name: [x if math.isfinite(x) else None for x in column.tolist()]
-            for name, column in curve.columns().items()
-        },
-    }

@@ -15,21 +15,10 @@ from rich.text import Text
 from quasir import recipes
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
-from quasir.cli.contexts import refuse_context
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, finite
-from quasir.cli.watch_contexts import ContextsGlance, ContextsWatcher, check_until
-from quasir.core.formatting import rounded_up
-from quasir.errors import InputError
-from quasir.runs.begun import check_seed
+from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, finite, opened
 from quasir.runs.integrity import command
-from quasir.runs.opening import is_context_run
-from quasir.runs.watch import Glance, Guaranteed, Precision, Watcher
-from quasir.runs.watch import until as parse_until
-from quasir.store import Store
-from quasir.store.context_store import ContextStore
+from quasir.runs.watch import Glance, Watcher, parse_stop_rule
 from quasir.store.control import ask_to_stop, holder_ended
-
-__all__ = ["as_text", "reached", "watch"]
 
 
 def watch(
@@ -57,17 +46,9 @@ def watch(
 
     Example: quasir watch runs/scientists --until "tvd<=0.12"
     """
-    over = is_context_run(run)
-    if not over:
-        refuse_context(run, context)
-    check_seed((ContextStore if over else Store).open(run), seed)
-    requests = [parse_until(text) for text in until or []]
-    if requests and not (run / "recipe.yaml").exists():
-        raise InputError(f"{run} has no recipe to choose beta by, so --until has nothing to judge.")
-    watcher: Watcher | ContextsWatcher = Watcher(run)
-    if over:
-        check_until(requests, context)
-        watcher = ContextsWatcher(run, context, bool(requests))
+    opened(run, context, seed)
+    rules = [parse_stop_rule(text) for text in until or []]
+    watcher = Watcher(run, context, rules)
     console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not json else None
     shown = -1
@@ -78,7 +59,7 @@ def watch(
             # Ask first whether the run has ended, so that its last shard is not missed.
             ended = holder_ended(run)
             glance = watcher.look()
-            why = reached(glance, requests)
+            why = glance.reached(rules)
             if live is not None:
                 live.update(Text(as_text(glance)), refresh=True)
             elif glance.draws + glance.unfinished != shown:
@@ -93,28 +74,6 @@ def watch(
         if live is not None:
             live.stop()
     say_end(run, glance, why, ended=ended, once=once)
-
-
-def reached(glance: Glance, requests: list[Precision | Guaranteed]) -> str | None:
-    """Return in words what is reached if all requests are met, else None."""
-    if isinstance(glance, ContextsGlance) and glance.whole is not None and requests:
-        guarantee = glance.whole.guarantee
-        if guarantee is None or not all(
-            guarantee.tvd <= (request.most or 0.0) for request in requests
-        ):
-            return None
-        return (
-            f"a mean TVD of at most {rounded_up(guarantee.tvd):.3g} over {guarantee.contexts:,} "
-            f"contexts is guaranteed (confidence {guarantee.confidence:g}), from {glance.draws:,} "
-            "draws"
-        )
-    certificate = glance.certificate
-    # The requests are about the beta that the recipe chooses, not about the closest one.
-    if certificate is None or glance.curve is None or not requests or glance.short is not None:
-        return None
-    if not all(request.reached(certificate, glance.curve) for request in requests):
-        return None
-    return "; ".join(request.describe(certificate) for request in requests)
 
 
 def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bool) -> None:
@@ -149,11 +108,11 @@ def as_text(glance: Glance) -> str:
     if glance.seconds_left is not None and not glance.complete:
         line += f", {clock(glance.seconds_left)} left"
     parts = [line]
-    if isinstance(glance, ContextsGlance):
-        parts.append(
-            f"round {glance.rounds}; {glance.begun:,} of {glance.contexts:,} contexts have draws"
-        )
-        parts += [] if glance.whole is None else [str(glance.whole)]
+    if (over := glance.progress) is not None:
+        begun, contexts = over["contexts_begun"], over["contexts"]
+        parts.append(f"round {over['rounds']}; {begun:,} of {contexts:,} contexts have draws")
+    if glance.whole is not None:
+        parts.append(str(glance.whole))
     if glance.curve is not None:
         parts.append(curve_text(glance.curve, rows=5))
     if glance.certificate is not None:

@@ -25,9 +25,9 @@ from quasir.metrics import perplexity
 from quasir.proposals.mixture import Mixture
 from quasir.recipes.building import located
 from quasir.recipes.schema import Recipe
-from quasir.runs.begun import ActiveRun, check_seed, refuse_changes
-from quasir.runs.integrity import read_checked
-from quasir.runs.pipeline import begin, draw_all, folder_of
+from quasir.runs.active_run import ActiveRun
+from quasir.runs.integrity import check_seed, read_checked, refuse_changes
+from quasir.runs.pipeline import begin, draw_all, folder_of, prepare
 from quasir.samplers.rwmh import RWMH, Editor
 from quasir.store import MANIFEST, Store, locked
 from quasir.targets.product import Product
@@ -75,9 +75,8 @@ def compare_recipe(
         store, begun = Store.open(folder) if _is_run(folder) else None, None
         complete = store is not None and (read is None or not store.missing(read.draws))
         if store is None or not complete or masked is not None:
-            begun = begin(
-                recipe, folder, draws=draws, seed=seed, allow_code=allow_code, reporter=reporter
-            )
+            order = prepare(recipe, folder, draws=draws, seed=seed)
+            begun = begin(order, allow_code=allow_code, reporter=reporter)
             draw_all(begun, reporter=reporter)
             store, read = begun.store, begun.recipe
         pool = Draws.load(store)

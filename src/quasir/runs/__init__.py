@@ -1,18 +1,7 @@
 """Runs: a recipe, its draws on disk, and the results from them."""
 
-from quasir.runs.contexts import ContextRun
-from quasir.runs.on_disk import Run
-from quasir.runs.opening import open_run
 from quasir.runs.pipeline import run
 from quasir.runs.sampling import Sampled, sample_run
-from quasir.runs.streamed_sampling import sample_stored
+from quasir.runs.stored_run import Run, RunContext, open_run
 
-__all__ = [
-    "ContextRun",
-    "Run",
-    "Sampled",
-    "open_run",
-    "run",
-    "sample_run",
-    "sample_stored",
-]
+__all__ = ["Run", "RunContext", "Sampled", "open_run", "run", "sample_run"]

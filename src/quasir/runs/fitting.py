@@ -1,21 +1,34 @@
-"""The draws that lambda is fitted on: they belong to the run, so a stopped fit goes on."""
+"""The fit of lambda: in the one context of a run, in each of many, or over all of them.
+
+The draws that it rests on belong to the run, so a stopped fit goes on.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from quasir.core.progress import Progress
+import numpy as np
+
+from quasir.constraints.dual import MIN_ESS, solve
+from quasir.core.progress import Reporter
 from quasir.core.streams import Purpose, derived_seed
+from quasir.core.types import Array, Proposal
 from quasir.draws.draws import Draws
-from quasir.errors import StoreError
-from quasir.recipes.building import Built
+from quasir.errors import InfeasibleError, InputError, StoreError
+from quasir.estimation.estimate import kish_ess
+from quasir.recipes.building import resolve
 from quasir.recipes.schema import Recipe
-from quasir.runs.draw_shards import draw_into
+from quasir.runs.allocation import shared_out
+from quasir.runs.contexts import Builder, Entry, draws_by_context
+from quasir.runs.draw_shards import draw_missing
 from quasir.runs.integrity import recipe_hash
 from quasir.store import MANIFEST, Store
+from quasir.store.context_store import ContextStore
 from quasir.targets.product import Product
-
-__all__ = ["FIT", "fitting_draws"]
 
 FIT = "fit"
 """The folder of these draws, in the run's."""
@@ -23,20 +36,120 @@ TEXT_BLOCKS, BLOCKS = 1, 64
 """Blocks in a shard: what a stopped fit loses at most, some seconds of work."""
 
 
-def fitting_draws(recipe: Recipe, built: Built, folder: Path, progress: Progress = False) -> Draws:
-    """Draw from the base what lambda is fitted on, or go on where an earlier call was stopped."""
-    path, own = folder / FIT, recipe_hash(recipe)
-    if (path / MANIFEST).is_file():
-        store = Store.open(path)
-        if store.manifest.recipe != own:
+def fit_lambdas(
+    recipe: Recipe, builder: Builder, entries: list[Entry], folder: Path, reporter: Reporter
+) -> tuple[Recipe, list[Entry]]:
+    """Fit the lambdas that the recipe does not give; return the recipe and the contexts with them.
+
+    A context whose own constraints cannot be met is marked with the reason.
+    """
+    names, over = ", ".join(recipe.unfitted), bool(entries[0].fields)
+    if over and recipe.over is None:
+        raise InputError(
+            f"a mean is wanted for {names}, and the recipe does not say of what: give "
+            "over: contexts for the mean over all contexts, with one lambda, or over: each for the "
+            "mean in each context, with a lambda for each."
+        )
+    if recipe.fit < len(entries):
+        raise InputError(
+            f"lambda cannot be fitted on {recipe.fit:,} draws of {len(entries):,} contexts: give "
+            "fit: a larger number in the recipe."
+        )
+    reporter.say(f"fitting lambda for {names} on {recipe.fit:,} draws of the base")
+    every = _fitting_draws(recipe, builder, entries, folder / FIT, reporter)
+    if not over:
+        return resolve(recipe, builder.built(entries[0]), draws=every[0])[0], entries
+    if recipe.over == "each":
+        return recipe, [
+            _fit_own(recipe, builder, entry, draws)
+            for entry, draws in zip(entries, every, strict=True)
+        ]
+    return recipe.model_copy(update={"fitted": _fit_over_all(recipe, every)}), entries
+
+
+@dataclass(frozen=True)
+class _Watching:
+    """Draws from the base of each context, and watches all features."""
+
+    builder: Builder
+
+    def pair(self, entry: Entry) -> tuple[Product, Proposal]:
+        built = self.builder.built(entry)
+        return Product(built.base, watched=list(built.features.values())), built.base
+
+    def release(self, entry: Entry) -> None:
+        self.builder.release(entry)
+
+    def __call__(self) -> _Watching:
+        return self
+
+
+def _fitting_draws(
+    recipe: Recipe, builder: Builder, entries: list[Entry], folder: Path, reporter: Reporter
+) -> list[Draws]:
+    """Draw from the base of every context, or go on where an earlier call was stopped."""
+    own, kind = recipe_hash(recipe), Store
+    seeded = [replace(e, seed=derived_seed(e.seed, Purpose.FIT)) for e in entries]
+    seed, facts = seeded[0].seed, dict[str, Any]()
+    if entries[0].fields:
+        keys = hashlib.sha256("".join(str(entry.seed) for entry in seeded).encode()).hexdigest()
+        kind, seed, facts = ContextStore, recipe.seed, {"contexts": keys, "rounds": []}
+    if (folder / MANIFEST).is_file():
+        store = kind.open(folder)
+        if (store.manifest.recipe, store.manifest.contexts) != (own, facts.get("contexts")):
             raise StoreError(
-                f"{path} holds draws of another recipe, whose fit was stopped: give another "
-                f"folder with --out, or remove {path} to fit anew."
+                f"{folder} holds draws of another recipe or of other contexts, whose fit was "
+                f"stopped: give another folder with --out, or remove {folder} to fit anew."
             )
     else:
-        seed = derived_seed(recipe.seed, Purpose.FIT)
-        size = TEXT_BLOCKS if built.models else BLOCKS
-        store = Store.create(path, seed, blocks_a_shard=size, models=built.models, recipe=own)
-    watching = Product(built.base, watched=list(built.features.values()))
-    draw_into(store, watching, built.base, recipe.fit, progress)
-    return Draws.load(store)
+        models = builder.built(entries[0]).models
+        size = TEXT_BLOCKS if models else BLOCKS
+        store = kind.create(folder, seed, size, models=models, recipe=own, **facts)
+        if isinstance(store, ContextStore):
+            store.add_round(shared_out(recipe.fit, len(entries)))
+    watching = _Watching(builder)
+    with reporter.stage("fitting") as report:
+        draw_missing(store, recipe.fit, seeded, watching, load=watching, progress=report)
+    return [draws for _, draws in draws_by_context(store, seeded)]
+
+
+def _fit_own(recipe: Recipe, builder: Builder, entry: Entry, draws: Draws) -> Entry:
+    """Fit the lambdas of one context."""
+    try:
+        fitted, _ = resolve(entry.filled(recipe), builder.built(entry), draws=draws)
+    except InfeasibleError as error:
+        return entry.without(str(error))
+    return replace(entry, fitted=dict(fitted.fitted))
+
+
+def _fit_over_all(recipe: Recipe, every: Sequence[Draws]) -> dict[str, float]:
+    """Fit one lambda over all contexts in which some draw is possible."""
+    names, mu = recipe.unfitted, np.array([recipe.want[name] for name in recipe.unfitted])
+    groups: list[tuple[Array, Array]] = []
+    for draws in every:
+        possible = np.ones(len(draws), dtype=bool)
+        for name in recipe.pointwise:
+            possible &= np.asarray(draws.features[name], bool) == bool(recipe.want[name])
+        tilt = sum(
+            (c * np.asarray(draws.features[n], float) for n, c in recipe.coefficients.items()),
+            np.zeros(len(draws)),
+        )
+        if possible.any():
+            columns = [np.asarray(draws.features[name], float)[possible] for name in names]
+            groups.append((np.stack(columns, axis=1), tilt[possible]))
+    said = f"mean(s) {', '.join(f'{n} = {recipe.want[n]:g}' for n in names)} over all contexts"
+    solved = solve(groups, mu) if groups else None
+    if solved is None:
+        raise InfeasibleError(
+            f"{said} cannot be met: {len(groups):,} of {len(every):,} contexts have draws that "
+            "are possible, and no lambda gives them that mean. Draw more (fit), or request for "
+            "less."
+        )
+    coefficients, weights = solved
+    ess = kish_ess(len(weights), sum(float((w**2).sum()) for w in weights))
+    if ess < MIN_ESS:
+        raise InfeasibleError(
+            f"{said}: the fit rests on {ess:.0f} effective draws, fewer than {MIN_ESS:.0f}: give a "
+            "larger number under fit."
+        )
+    return dict(zip(names, coefficients.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What may change when a run goes on, and what is refused: another recipe, or damaged shards."""
+"""What a run refuses: folders that cannot hold it, another recipe, other models, damaged shards."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from quasir import recipes
+from quasir.core.files import shortened
 from quasir.core.formatting import command as format_command
 from quasir.core.progress import Reporter
-from quasir.errors import StoreError
+from quasir.errors import InputError, StoreError
 from quasir.recipes.parts import Part
 from quasir.recipes.schema import Recipe, ServerSpec
 from quasir.store import Store
-from quasir.store.context_store import ContextStore
 
 FREE = {"about", "draws", "choose", "samples"}
 """Fields of a recipe that no draw depends on: they may change on resume."""
@@ -25,13 +25,34 @@ def without_address(part: Part) -> dict[str, Any]:
     return free if isinstance(part, ServerSpec) else {}
 
 
-def recipe_hash(recipe: Recipe) -> str:
-    """Return the hash of all that the draws depend on, as the recipe's file has it."""
+def must_be_possible(folder: Path) -> None:
+    """Refuse a path that cannot be a folder, before anything is loaded or drawn."""
+    shown = shortened(folder)
+    if "\0" in str(folder):
+        raise InputError(f"{shown!r} cannot be the folder of a run: it has a null character.")
+    try:
+        for path in (folder, *folder.parents):
+            if path.is_dir():
+                return
+            if path.exists() or path.is_symlink():
+                at = "" if path == folder else f", since {shortened(path)} is none"
+                raise InputError(f"{shown} cannot be the folder of a run{at}: give another folder.")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"{shown} cannot be the folder of a run ({why}): give another folder."
+        ) from error
+
+
+def recipe_hash(recipe: Recipe, table: str | None = None) -> str:
+    """Return the hash of all that the draws depend on: the recipe, and the table of contexts."""
     defaults = {name: Recipe.model_fields[name].get_default() for name in FREE}
     free = recipe.model_copy(update=defaults).changed(without_address)
     free.model_fields_set.discard("samples")  # whether it is given does not matter either
-    text = recipes.dump(free)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(recipes.dump(free).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest if table is None else hashlib.sha256(f"{digest} {table}".encode()).hexdigest()
 
 
 def read_checked(folder: Path, store: Store) -> Recipe:
@@ -44,7 +65,7 @@ def read_checked(folder: Path, store: Store) -> Recipe:
             f"{store.seed}: the file was changed by hand. Put the seed back, or begin another run "
             "with --out."
         )
-    if store.manifest.format != 1 and recipe_hash(recipe) != store.manifest.recipe:
+    if recipe_hash(recipe, store.manifest.contexts) != store.manifest.recipe:
         raise StoreError(
             f"{path} is not the recipe that the draws beside it were made with: it was changed by "
             f"hand, in something else than {', '.join(sorted(FREE))}, which may change. The draws "
@@ -54,7 +75,64 @@ def read_checked(folder: Path, store: Store) -> Recipe:
     return recipe
 
 
-def check_or_forget(store: Store | ContextStore, repair: bool, reporter: Reporter) -> None:
+def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
+    """Refuse to resume a run with another recipe, and name what changed."""
+    changed = []
+    before, now = before.changed(without_address), now.changed(without_address)
+    for name in Recipe.model_fields:
+        was, is_now = getattr(before, name), getattr(now, name)
+        if name == "fitted":
+            # The run has its fitted lambda; one that the recipe gives must be the same.
+            if is_now and was != is_now:
+                changed.append(f"fitted was {_shown(was)}, now {_shown(is_now)}")
+        elif name not in FREE and was != is_now:
+            alias = "lambda" if name == "coefficients" else name
+            changed.append(f"{alias} was {_shown(was)}, now {_shown(is_now)}")
+    same = now.model_copy(update={"fitted": before.fitted})
+    if not changed and recipe_hash(before) != recipe_hash(same):
+        changed.append("a setting of the base or the proposal was left out and is given now")
+    if changed:
+        raise StoreError(
+            f"{folder} is a run of another recipe: {'; '.join(changed)}. This recipe would give "
+            "other draws: give another folder with --out, or the recipe as it was "
+            f"({folder / 'recipe.yaml'})."
+        )
+
+
+def _shown(value: Any) -> str:
+    plain = value
+    if hasattr(value, "model_dump"):
+        plain = value.model_dump(exclude_defaults=True)
+    elif isinstance(value, dict):
+        plain = {
+            key: part.model_dump(exclude_defaults=True) if hasattr(part, "model_dump") else part
+            for key, part in value.items()
+        }
+    if plain == {}:
+        return "the base" if hasattr(value, "model_dump") else "absent"
+    text = str(plain)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def refuse_others(what: str, was: Any, now: Any, folder: Path) -> None:
+    """Refuse to resume a run where something that it depends on has changed."""
+    if was != now:
+        raise StoreError(
+            f"{folder} was begun with other {what}: {was}, now {now}. The draws would come from "
+            "two distributions: give another folder with --out."
+        )
+
+
+def check_seed(store: Store, seed: int | None) -> None:
+    """Refuse a seed that is not the run's: its draws are made."""
+    if seed is not None and seed != store.seed:
+        raise InputError(
+            f"{store.folder} was drawn with seed {store.seed}, not {seed}: its draws are made. "
+            "Begin another run for another seed."
+        )
+
+
+def check_or_forget(store: Store, repair: bool, reporter: Reporter) -> None:
     """Refuse damaged shards, or with `repair` forget them, so that they are drawn again."""
     if not repair:
         store.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,33 +14,24 @@ from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes import Recipe
-from quasir.recipes.placeholders import Context, check_filled
-from quasir.runs.begun import ActiveRun
-from quasir.runs.contexts.begun import BegunContexts
-from quasir.runs.contexts.given import contexts_of
-from quasir.runs.contexts.on_disk import ContextRun
-from quasir.runs.contexts.pipeline import draw_contexts, finish_contexts
-from quasir.runs.draw_shards import draw_into
-from quasir.runs.folders import must_be_possible
-from quasir.runs.integrity import check_or_forget
-from quasir.runs.on_disk import Run
-from quasir.runs.opening import is_context_run
+from quasir.recipes.building import portable
+from quasir.recipes.placeholders import (
+    Context,
+    check_filled,
+    fields_of,
+    read_contexts,
+    refuse_missing,
+)
+from quasir.runs.active_run import ActiveRun
+from quasir.runs.allocation import Need, allocated, need_of, pilot
+from quasir.runs.contexts import draws_by_context
+from quasir.runs.integrity import check_or_forget, must_be_possible
 from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
 from quasir.runs.shard_work import kept_draws
+from quasir.runs.stored_run import Run
 from quasir.store import MANIFEST, Store, locked
-
-__all__ = [
-    "begin",
-    "begin_contexts",
-    "draw_all",
-    "draw_more",
-    "finish",
-    "folder_of",
-    "local_engine",
-    "read_recipe",
-    "run",
-]
+from quasir.store.context_store import ContextStore, is_context_run
 
 RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
@@ -57,7 +48,7 @@ def run(
     allow_code: bool = False,
     contexts: str | Path | Sequence[Any] | None = None,
     column: str | None = None,
-) -> Run | ContextRun:
+) -> Run:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
 
     If it is stopped, the same call goes on from there.
@@ -78,7 +69,7 @@ def run(
         Whether the recipe's own Python features may be run.
     contexts : str, Path or sequence, optional
         A file of contexts, or a list of texts or dictionaries: the recipe refers to their fields,
-        as in {question}, and is run for each (docs/contexts.md). The result is a `ContextRun`.
+        as in {question}, and is run for each (docs/contexts.md); ``run[i]`` is context i.
     column : str, optional
         The one field of the contexts to take.
 
@@ -93,65 +84,67 @@ def run(
     (10, 1.0)
     """
     reporter = _reporter(progress)
-    folder = folder_of(recipe, out)
-    if context is not None and (contexts is not None or is_context_run(folder)):
-        raise InputError("a run has one context or many: give --context or --contexts, not both.")
-    read, _ = read_recipe(recipe, context, draws=draws, seed=seed)
-    given = contexts_of(read, folder, contexts, column)
-    if given is None and not is_context_run(folder):
-        check_filled(read)  # a wrong recipe leaves no folder behind
-    with locked(folder):
-        if given is not None or is_context_run(folder):
-            over = begin_contexts(
-                recipe,
-                given,
-                folder,
-                draws=draws,
-                seed=seed,
-                allow_code=allow_code,
-                reporter=reporter,
-            )
-            draw_contexts(over, engine=local_engine(over, reporter=reporter), reporter=reporter)
-            reporter.say("estimating the trade-offs and writing the report")
-            return finish_contexts(folder, reporter)
-        begun = begin(
-            recipe,
-            folder,
-            context=context,
-            draws=draws,
-            seed=seed,
-            allow_code=allow_code,
-            reporter=reporter,
-        )
-        draw_all(begun, reporter=reporter)
-        reporter.say("estimating the trade-off and writing the report")
-        return finish(folder, reporter)
-
-
-def begin_contexts(
-    recipe: RecipeSource,
-    contexts: list[Context] | None,
-    folder: Path,
-    *,
-    draws: int | None = None,
-    seed: int | None = None,
-    allow_code: bool = False,
-    shards_at: str | None = None,
-    reporter: Reporter | None = None,
-) -> BegunContexts:
-    """Read a recipe, load its models, and fit lambda where it is not known."""
-    read, beside = read_recipe(recipe, draws=draws, seed=seed)
-    begun = BegunContexts.begin(
-        read,
-        contexts,
-        beside,
-        folder,
-        allow_code=allow_code,
-        reporter=reporter,
-        shards_at=shards_at,
+    order = prepare(
+        recipe, out, draws=draws, seed=seed, context=context, contexts=contexts, column=column
     )
-    begun.keep_recipe()
-    return begun
+    with locked(order.folder):
+        active = begin(order, allow_code=allow_code, reporter=reporter)
+        draw_all(active, reporter=reporter)
+        what = "trade-off" if len(active.entries) == 1 else "trade-offs"
+        reporter.say(f"estimating the {what} and writing the report")
+        return finish(
+            Run(
+                order.folder,
+                reporter=reporter,
+                store=active.store,
+                recipe=portable(active.recipe, order.folder),
+                entries=active.entries,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is to be, checked before anything is loaded or written."""
+
+    recipe: Recipe
+    recipe_dir: Path  # of the recipe's own files
+    folder: Path  # of the run
+    contexts: list[Context] | None = None  # those that are given; a run that goes on has its own
+
+
+def prepare(
+    recipe: RecipeSource,
+    out: str | Path | None = None,
+    *,
+    context: str | None = None,
+    contexts: str | Path | Sequence[Any] | None = None,
+    column: str | None = None,
+    **changes: Any,
+) -> Order:
+    """Read a recipe and the contexts that are given; a mistake leaves no file."""
+    folder = folder_of(recipe, out)
+    over = is_context_run(folder)
+    if context is not None and (contexts is not None or over):
+        raise InputError("a run has one context or many: give --context or --contexts, not both.")
+    read, recipe_dir = read_recipe(recipe, context, **changes)
+    given = None
+    if contexts is not None:
+        names = fields_of(read)
+        given = read_contexts(contexts, column, names[0] if len(names) == 1 else None)
+        refuse_missing(read, given)
+        if is_file(folder / MANIFEST) and not over:
+            raise InputError(f"{folder} is a run without contexts: give another folder with --out.")
+    elif column is not None:
+        raise InputError("a column is that of contexts: give them too.")
+    elif not over:
+        check_filled(read)
+        if read.over is not None:
+            raise InputError(
+                f"over: {read.over} says what a mean is over, but this run has no contexts: give "
+                "them with --contexts, or leave over out."
+            )
+    return Order(read, recipe_dir, folder, given)
 
 
 def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
@@ -182,70 +175,81 @@ def read_recipe(
 
 
 def begin(
-    recipe: RecipeSource,
-    folder: Path,
+    order: Order,
     *,
-    context: str | None = None,
-    draws: int | None = None,
-    seed: int | None = None,
     allow_code: bool = False,
     shards_at: str | None = None,
     reporter: Reporter | None = None,
 ) -> ActiveRun:
-    """Read a recipe, load its models, and fit lambda where it is not known."""
+    """Load the models of a run, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
-    read, beside = read_recipe(recipe, context, draws=draws, seed=seed)
-    if read.over is not None:
-        raise InputError(
-            f"over: {read.over} says what a mean is over, but this run has no contexts: give them "
-            "with --contexts, or leave over out."
-        )
-    for warning in unfilled(read):
-        reporter.say(f"! {warning}")
-    if read.unfitted and not (folder / MANIFEST).exists():
-        names = ", ".join(read.unfitted)
-        reporter.say(f"fitting lambda for {names} on {read.fit:,} draws of the base")
-    with reporter.stage("fitting") as report:
-        begun = ActiveRun.begin(
-            read, beside, folder, allow_code=allow_code, progress=report, shards_at=shards_at
-        )
-    begun.keep_recipe()
-    return begun
+    if order.contexts is None and not is_context_run(order.folder):
+        for warning in unfilled(order.recipe):
+            reporter.say(f"! {warning}")
+    return ActiveRun.begin(
+        order.recipe,
+        order.recipe_dir,
+        order.folder,
+        contexts=order.contexts,
+        allow_code=allow_code,
+        reporter=reporter,
+        shards_at=shards_at,
+    )
 
 
 def draw_all(
-    begun: ActiveRun,
+    active: ActiveRun,
     repair: bool = False,
     engine: Engine | None = None,
     reporter: Reporter | None = None,
 ) -> int:
-    """Make the missing draws; return how many."""
-    reporter, store = reporter or Quiet(), begun.store
+    """Make the missing draws; return how many. Those of many contexts are made round by round."""
+    reporter, store, wanted = reporter or Quiet(), active.store, active.recipe.draws
     check_or_forget(store, repair, reporter)
-    before, wanted = kept_draws(store), begun.recipe.draws
-    if before and store.missing(wanted):
+    before = kept_draws(store)
+    if before and (store.missing(wanted) or active.entries[0].fields):
         reporter.say(f"going on from {before:,} draws")
-    with reporter.stage("drawing") as report:
-        drawn = draw_into(
-            store,
-            begun.target,
-            begun.proposal,
-            wanted,
-            progress=report,
-            engine=engine or local_engine(begun, reporter=reporter),
-            parts=begun.parts,
-        )
-    if store.manifest.stopped is not None:
-        reporter.say(f"stopped: {store.manifest.stopped}; the same command goes on")
-    return drawn
+    engine, made = engine or local_engine(active, reporter=reporter), 0
+    while store.missing(wanted) or _add_round(active, reporter):
+        rounds = store.manifest.rounds
+        label = "drawing" if rounds is None else f"drawing, round {len(rounds)}"
+        with reporter.stage(label) as report:
+            made += active.draw(wanted, report, engine)
+        if store.manifest.stopped is not None:
+            reporter.say(f"stopped: {store.manifest.stopped}; the same command goes on")
+        if store.missing(wanted):
+            break
+    return made
+
+
+def _add_round(active: ActiveRun, reporter: Reporter) -> bool:
+    """Give the contexts more draws, by what each still needs; return whether any are left."""
+    store, recipe, entries = active.store, active.recipe, active.entries
+    if not isinstance(store, ContextStore):
+        return False
+    if not store.rounds:
+        store.add_round(pilot(recipe.draws, [entry.failed is None for entry in entries]))
+        return True
+    if sum(store.rounds[-1]) >= recipe.draws:
+        return False
+    request, samples = recipe.choose.asked, recipe.samples_of_each(len(entries))
+    needs: list[Need | None] = [None] * len(entries)
+    with reporter.stage("looking at the contexts") as report:
+        for index, draws in draws_by_context(store, entries, items=False):
+            needs[index] = need_of(draws, request, samples)
+            report(index + 1, len(entries), index + 1)
+    totals = allocated(store.rounds[-1], needs, recipe.draws)
+    if totals is not None:
+        store.add_round(totals)
+    return totals is not None
 
 
 def local_engine(
-    begun: ActiveRun | BegunContexts, processes: int | None = None, reporter: Reporter | None = None
+    active: ActiveRun, processes: int | None = None, reporter: Reporter | None = None
 ) -> Local:
     """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
     tell = (reporter or Quiet()).say
-    if processes is not None or not begun.store.manifest.models:
+    if processes is not None or not active.store.manifest.models:
         return Local(processes, tell=tell)
     import torch
 
@@ -253,29 +257,42 @@ def local_engine(
 
 
 def draw_more(
-    folder: Path, wanted: int, allow_code: bool = False, reporter: Reporter | None = None
+    folder: Path,
+    wanted: int,
+    context: int = 0,
+    *,
+    allow_code: bool = False,
+    reporter: Reporter | None = None,
 ) -> Store:
-    """Load the models of a run, and draw until it has `wanted` draws; return its store."""
+    """Load the models of a run, and draw until a context has `wanted` draws; return its store."""
     if not (folder / "recipe.yaml").exists():
         raise StoreError(
             f"{folder} holds too few accepted draws, and no recipe to draw on with: ask for fewer "
             "samples, or for a higher acceptance rate."
         )
     reporter = reporter or Quiet()
-    begun = begin(folder, folder, draws=wanted, allow_code=allow_code, reporter=reporter)
-    stage: AbstractContextManager[Any] = reporter.stage("drawing on")
-    with stage as report:
-        draw_into(begun.store, begun.target, begun.proposal, wanted, progress=report)
-    return begun.store
+    # Of a run over contexts, the recipe says how many draws all of them have together.
+    in_all = None if is_context_run(folder) else wanted
+    order = prepare(folder, folder, draws=in_all)
+    active = begin(order, allow_code=allow_code, reporter=reporter)
+    store, engine = active.store, local_engine(active, reporter=reporter)
+    with reporter.stage("drawing on") as report:
+        if isinstance(store, ContextStore):
+            if store.missing():  # a stopped round comes first
+                active.draw(wanted, report, engine)
+            totals = list(store.rounds[-1])
+            if wanted > totals[context]:
+                totals[context] = wanted
+                store.add_round(totals)
+        active.draw(wanted, report, engine)
+    return store
 
 
-def finish(folder: Path, reporter: Reporter | None = None) -> Run:
+def finish(made: Run) -> Run:
     """Write the results of a run: trade-off, certificate, samples, figures and page."""
-    made = Run(folder)
-    outcome = made.outcome
-    for shortfall in outcome.shortfalls:
-        (reporter or Quiet()).say(f"! {shortfall}")
-    write_outputs(folder, made.recipe, made.store, outcome)
+    for shortfall in made.outcome.shortfalls:
+        made.reporter.say(f"! {shortfall}")
+    write_outputs(made)
     return made
 
 

@@ -16,6 +16,7 @@ from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
 from quasir.estimation.estimate import Z95
 from quasir.estimation.quantities import QUANTITIES
+from quasir.runs.stored_run import Run
 from quasir.store import Store
 from quasir.store.manifest import shard_name
 
@@ -56,44 +57,18 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Draws, time and space that a precision needs.
+    """Draws, time and space that a precision or a guarantee needs."""
 
-    Attributes
-    ----------
-    of : str
-        The estimate whose standard error is asked for.
-    se : float or None
-        That standard error; None where a guarantee is planned.
-    share : float or None
-        For a guarantee: the acceptance rate of the guaranteed beta, as a share of the one that the
-        request would cost if everything were known.
-    pilot : Certificate
-        The pilot's certificate at the beta that the request asks for.
-    draws : Range
-        Draws in all, including the pilot's.
-    samples : Range
-        Accepted draws among them.
-    per_second : Range or None
-        Draws a second on one machine; None where no shard has its time recorded.
-    workers : int
-        Workers on each machine.
-    seconds : Range or None
-        Time on one machine for the draws that are still missing.
-    bytes : float
-        Size on disk of all draws.
-    warnings : list of str
-    """
-
-    of: str
-    se: float | None
-    share: float | None
-    pilot: Certificate
-    draws: Range
-    samples: Range
-    per_second: Range | None
-    workers: int
-    seconds: Range | None
-    bytes: float
+    of: str  # the estimate that it is about
+    se: float | None  # its standard error; None where a guarantee is planned
+    share: float | None  # of the acceptance rate that the request truly costs, for a guarantee
+    pilot: Certificate  # at the beta that the request asks for
+    draws: Range  # in all, including the pilot's
+    samples: Range  # accepted draws among them
+    per_second: Range | None  # draws on one machine; None where no shard has its time recorded
+    workers: int  # on each machine
+    seconds: Range | None  # on one machine, for the draws that are still missing
+    bytes: float  # on disk, of all draws
     warnings: list[str]
 
     def machines_for(self, hours: float) -> int | None:
@@ -176,7 +151,7 @@ def pilot_draws(store: Store) -> Draws:
 
 
 def _speed(store: Store) -> tuple[Range | None, int]:
-    """Return the draws a second on one machine, and the number of its workers."""
+    """Return the draws per second on one machine, and the number of its workers."""
     machines = max(store.manifest.machines or 1, 1)
     workers = max(round((store.manifest.workers or 1) / machines), 1)
     timed = [shard for shard in store.shards.values() if shard.seconds]
@@ -247,7 +222,10 @@ def plan_run(
     share: float = SHARE,
     pilot: Draws | None = None,
 ) -> Plan:
-    """Plan a run from the draws that a store holds: for a precision, or for a guarantee."""
+    """Plan a run from the draws that a store holds: for a precision, or for a guarantee.
+
+    `pilot` are the draws of one context, in a run over contexts.
+    """
     if se is None:
         return _plan_guarantee(store, request, share, pilot)
     if not 0 < se < math.inf:
@@ -311,10 +289,81 @@ def _plan_guarantee(
             f"rate {estimated.acceptance_rate.value:.3g}: ask for a smaller share."
         )
     parts = [needed(pilot.take(rows)) for rows in np.array_split(np.arange(len(pilot)), PARTS)]
-    relative = float(np.std(parts, ddof=1) / np.mean(parts) / math.sqrt(PARTS))
-    relative = relative if math.isfinite(relative) else math.inf
+    relative = math.inf
+    if np.isfinite(parts).all():
+        relative = float(np.std(parts, ddof=1) / np.mean(parts) / math.sqrt(PARTS))
     wanted_draws = Range.around(draws, relative)
     return planned(store, estimated, name, wanted_draws, relative, made=made, share=share)
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plan of each context that can be planned for, and why the others cannot."""
+
+    plans: dict[int, Plan]
+    unplanned: dict[int, str]
+
+    @property
+    def only(self) -> Plan | None:
+        """The plan, if it is for one context."""
+        every = list(self.plans.values())
+        return every[0] if len(every) == 1 and not self.unplanned else None
+
+    @property
+    def draws(self) -> float:
+        """Draws of all contexts together."""
+        return sum(plan.draws.value for plan in self.plans.values())
+
+    @property
+    def seconds(self) -> float:
+        """Time on one machine for the draws that are missing; NaN if it is not known."""
+        known = [plan.seconds.value for plan in self.plans.values() if plan.seconds is not None]
+        return sum(known) if len(known) == len(self.plans) else math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        return {
+            "draws": self.draws,
+            "seconds": self.seconds if math.isfinite(self.seconds) else None,
+            "contexts": {str(index): plan.to_dict() for index, plan in self.plans.items()},
+            "unplanned": {str(index): why for index, why in self.unplanned.items()},
+        }
+
+    def __str__(self) -> str:
+        hours = f"{self.seconds / 3600:.3g}" if math.isfinite(self.seconds) else "unknown"
+        lines = [f"{len(self.plans):,} contexts: {self.draws:,.0f} draws in all, {hours} hours"]
+        most = sorted(self.plans.items(), key=lambda pair: -pair[1].draws.value)[:10]
+        for index, plan in most:
+            lines.append(f"  context {index:<9} {plan.draws.value:,.0f} draws")
+        if len(self.plans) > len(most):
+            lines.append(f"  and {len(self.plans) - len(most):,} with fewer")
+        for index, why in list(self.unplanned.items())[:10]:
+            lines.append(f"  ! context {index}: {why}")
+        if len(self.unplanned) > 10:
+            lines.append(f"  ! and {len(self.unplanned) - 10:,} more cannot be planned for")
+        return "\n".join(lines)
+
+
+def plan_contexts(
+    run: Run,
+    context: int | None,
+    request: dict[str, float],
+    se: float | None = None,
+    of: str | None = None,
+    share: float = SHARE,
+) -> Plans:
+    """Plan for one context of a run, or for all."""
+    plans, unplanned = {}, {}
+    last: QuasirError | None = None
+    for one in run.contexts_with_draws(context, items=False):
+        try:
+            pilot = one.draws if run.over_contexts else None
+            plans[one.index] = plan_run(run.store, request, se, of, share, pilot)
+        except QuasirError as error:
+            unplanned[one.index], last = str(error), error
+    if not plans and last is not None:
+        raise last
+    return Plans(plans, unplanned)
 
 
 def _at_least(wanted: Range, pilot: Draws, certificate: Certificate) -> tuple[Range, Certificate]:

@@ -4,6 +4,9 @@ For a beta that was fixed before the draws, those that it accepts are i.i.d. fro
 first n of them are n samples. If these draws chose beta, this is not exactly so, and the
 certificate says it (`Choice.note`).
 Their moments should be those that the certificate predicts (the paper's own check).
+
+The draws are in memory, or on disk where they are too many: then they are read shard by shard,
+first their numbers, and of their items only those of the samples.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +25,16 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.choice import certified_again
 from quasir.certificates.curve import tradeoff
+from quasir.core.items import concatenate
 from quasir.draws.acceptance import log_acceptance
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.samplers.base import budget_exceeded, fields_at_beta
 from quasir.samplers.results import Samples
+from quasir.store import Store
 
-__all__ = [
-    "AcceptanceSums",
-    "Sampled",
-    "checked",
-    "compared",
-    "draws_wanted",
-    "sample_run",
-    "samples_of",
-    "warnings_of",
-]
+Source: TypeAlias = Draws | Store
+"""Draws in memory, or those on disk, which are read shard by shard."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +75,18 @@ def _with_error(value: float, error: float) -> str:
 
 
 def sample_run(
-    draws: Draws,
+    source: Source,
     certificate: Certificate,
     n: int,
-    more: Callable[[int], Draws] | None = None,
+    more: Callable[[int], Source] | None = None,
     max_proposals: int | None = None,
 ) -> Sampled:
     """Return the first n draws that beta accepts.
 
     Parameters
     ----------
-    draws : Draws
-        The draws of the store.
+    source : Draws or Store
+        The draws; those of a store are read shard by shard.
     certificate : Certificate
         The certificate at the beta to sample at, from these draws.
     n : int
@@ -96,23 +96,65 @@ def sample_run(
     max_proposals : int, optional
         Draws in all, at most.
 
+    Notes
+    -----
+    The draws that `more` adds may widen the bins of a streamed curve. Beta then moves to the
+    nearest bin edge that remains, and the certificate is the one at that beta.
+
     Raises
     ------
     BudgetExceeded
         If too few of `max_proposals` draws are accepted; its ``samples`` holds those.
     """
-    accepted = draws.accepted(log_beta=certificate.log_beta)
-    while len(accepted) < n and more is not None:
-        if max_proposals is not None and len(draws) >= max_proposals:
-            samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
-            raise budget_exceeded(samples, n, len(draws), what="draws")
-        draws = more(draws_wanted(n, len(accepted), len(draws), max_proposals))
-        certificate = certified_again(tradeoff(draws).evaluator, certificate)
-        accepted = draws.accepted(log_beta=certificate.log_beta)
-    accepted = accepted[:n]
-    samples = samples_of(draws.take(accepted), accepted, len(draws), certificate)
-    checks = checked(samples, certificate, draws)
-    return Sampled(certificate, samples, accepted, checks)
+    found = _find(source, certificate, n)
+    while len(found.index) < n and more is not None:
+        if max_proposals is not None and len(source) >= max_proposals:
+            raise budget_exceeded(found.samples(source, certificate), n, len(source), what="draws")
+        source = more(draws_wanted(n, len(found.index), len(source), max_proposals))
+        stream = True if isinstance(source, Store) else None
+        certificate = certified_again(tradeoff(source, stream=stream).evaluator, certificate)
+        found = _find(source, certificate, n)
+    samples = found.samples(source, certificate)
+    return Sampled(certificate, samples, found.index, compared(samples, certificate, found.sums))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Accepted draws, their indices in the run, and the sums over all draws that were read."""
+
+    draws: Draws
+    index: NDArray[np.intp]
+    sums: AcceptanceSums
+
+    def samples(self, source: Source, certificate: Certificate) -> Samples:
+        """Return them as samples; of draws on disk, their items are read now."""
+        kept = self.draws
+        if isinstance(source, Store):
+            shard, row = np.divmod(self.index, source.shard_size)
+            numbers = np.unique(shard).tolist()
+            parts = [source.items_of(number, row[shard == number]) for number in numbers]
+            if parts and parts[0] is not None:
+                kept = replace(kept, items=concatenate(parts))
+        return samples_of(kept, self.index, len(source), certificate)
+
+
+def _find(source: Source, certificate: Certificate, n: int) -> _Found:
+    """Find the first n accepted draws; on disk, no more shards are read than needed."""
+    if isinstance(source, Draws):
+        index = source.accepted(log_beta=certificate.log_beta)[:n]
+        return _Found(source.take(index), index, AcceptanceSums.of(source, certificate))
+    found, left = list[_Found](), n
+    for number in source.numbers():
+        own = _find(Draws.of_shard(source, number, items=False), certificate, left)
+        found.append(replace(own, index=own.index + number * source.shard_size))
+        left -= len(own.index)
+        if not left:
+            break
+    return _Found(
+        Draws.concatenate([one.draws for one in found]),
+        np.concatenate([one.index for one in found]),
+        reduce(add, (one.sums for one in found)),
+    )
 
 
 def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> int:
@@ -142,20 +184,13 @@ def samples_of(
 class AcceptanceSums:
     """Sums over n draws of their chance r = min(1, P/(beta q)) to be accepted.
 
-    Attributes
-    ----------
-    n : int
-    r : float
-        The sum of r.
-    by_chance, squared : dict
-        For each feature, with d its distance from the certificate's moment, the sums of
-        r (1 - r) d^2 and of r^2 d^2.
+    With d the distance of a feature from the certificate's moment:
     """
 
     n: int
-    r: float
-    by_chance: dict[str, float]
-    squared: dict[str, float]
+    r: float  # of r
+    by_chance: dict[str, float]  # of r (1 - r) d^2, for each feature
+    squared: dict[str, float]  # of r^2 d^2
 
     @classmethod
     def of(cls, draws: Draws, certificate: Certificate) -> AcceptanceSums:
@@ -184,9 +219,7 @@ def checked(samples: Samples, certificate: Certificate, draws: Draws) -> tuple[C
     return compared(samples, certificate, AcceptanceSums.of(draws, certificate))
 
 
-def compared(
-    samples: Samples, certificate: Certificate, chances: AcceptanceSums
-) -> tuple[Check, ...]:
+def compared(samples: Samples, certificate: Certificate, sums: AcceptanceSums) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's.
 
     Notes
@@ -199,14 +232,14 @@ def compared(
     """
     m, n = samples.proposals, len(samples)
     checks: list[Check] = []
-    rate = chances.r / chances.n
+    rate = sums.r / sums.n
     for name, moment in certificate.moments.items():
         column = np.asarray(samples.features[name], np.float64)
         observed = float(column.mean()) if n else math.nan
         spread = float(column.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
         predicted, se = float(moment.value), float(moment.se)
-        by_chance = chances.by_chance[name] / chances.n / m
-        unshared = chances.squared[name] / chances.n * abs(1.0 / m - 1.0 / certificate.n)
+        by_chance = sums.by_chance[name] / sums.n / m
+        unshared = sums.squared[name] / sums.n * abs(1.0 / m - 1.0 / certificate.n)
         spread_of_difference = math.sqrt(by_chance + unshared) / rate if n else math.nan
         difference = observed - predicted
         # A smaller difference is rounding, for example where a feature holds for every item.

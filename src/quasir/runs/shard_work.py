@@ -189,7 +189,6 @@ class Written:
     """A shard that a worker has written, and what the manifest records about it."""
 
     shard: Shard
-    warnings: tuple[str, ...]
     machine: str
     process: int
     kept: int
@@ -227,8 +226,6 @@ def run_tasks(
         for (number, size), written in done:
             _see(store.location, number, written)
             store.change(**workers.after(written.machine, written.process))
-            if not store.shards:
-                store.change(warnings=written.warnings)
             store.record(number, written.shard)
             tally.finish(size)
             # What a worker kept that was lost since was drawn now, too.
@@ -303,7 +300,6 @@ def write_drawn(
     location: Location,
     origin: Origin,
     at_once: int | None,
-    warnings: tuple[str, ...] = (),
     tell: Callable[[int], None] = lambda drawn: None,
 ) -> Written:
     """Draw a shard, and write it whole or not at all; see `draw_shard`."""
@@ -323,7 +319,6 @@ def write_drawn(
     seconds = (time.perf_counter() - start) * size / (size - kept) if kept < size else None
     return Written(
         shard=Shard(size, sha256, seconds, location.identity(shard_name(number))),
-        warnings=warnings,
         machine=socket.gethostname(),
         process=os.getpid(),
         kept=kept,

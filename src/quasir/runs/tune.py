@@ -14,8 +14,8 @@ from quasir.proposals import Mixture
 from quasir.recipes import Recipe
 from quasir.recipes.building import Built, build, located, portable, resolve
 from quasir.recipes.schema import Source
-from quasir.runs.begun import keep_code, refuse_changes
-from quasir.runs.folders import must_be_possible
+from quasir.runs.active_run import keep_code
+from quasir.runs.integrity import must_be_possible, refuse_changes
 from quasir.store import MANIFEST, locked
 
 if TYPE_CHECKING:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quasir.core.files import is_file
 from quasir.errors import StoreError
+from quasir.store.manifest import MANIFEST
 from quasir.store.store import CONTEXT, Rows, Store
 
-__all__ = ["ContextStore", "Piece", "between", "layout"]
+CONTEXTS = "contexts.jsonl"
+"""The table of contexts, in the folder of a run over them."""
 
 
 class Piece(NamedTuple):
@@ -81,25 +85,25 @@ class ContextStore(Store):
         self.__dict__.pop("pieces", None)
         self.write_manifest()
 
-    def size_of(self, number: int) -> int:
-        """Return how many draws a shard has."""
+    def draws_in(self, number: int, n: int = 0) -> int:
+        """Return how many draws a shard has; the rounds say so, not n."""
         return sum(piece.stop - piece.start for piece in self.pieces[number])
 
-    def lacking(self) -> list[int]:
-        """Return the shards of the rounds so far that are not drawn."""
+    def missing(self, n: int = 0) -> list[int]:
+        """Return the shards of the rounds so far that are not drawn; the rounds count, not n."""
         return [
             number
             for number in range(len(self.pieces))
-            if number not in self.shards or self.shards[number].draws != self.size_of(number)
+            if number not in self.shards or self.shards[number].draws != self.draws_in(number)
         ]
 
     def _before_gap(self) -> range:
-        lacking = self.lacking()
-        return range(lacking[0] if lacking else len(self.pieces))
+        missing = self.missing()
+        return range(missing[0] if missing else len(self.pieces))
 
     def __len__(self) -> int:
         """Return the number of draws before the first gap."""
-        return sum(self.size_of(number) for number in self._before_gap())
+        return sum(self.draws_in(number) for number in self._before_gap())
 
     def numbers(self) -> range:
         """Return the numbers of the shards before the first gap."""
@@ -135,3 +139,13 @@ class ContextStore(Store):
 
     def _number_columns(self) -> list[str]:
         return [*super()._number_columns(), CONTEXT]
+
+
+def is_context_run(folder: Path) -> bool:
+    """Return whether a folder holds a run over contexts."""
+    return is_file(folder / MANIFEST) and is_file(folder / CONTEXTS)
+
+
+def open_store(folder: Path) -> Store:
+    """Open the draws of a run, over contexts or not; no shard is read yet."""
+    return (ContextStore if is_context_run(folder) else Store).open(folder)

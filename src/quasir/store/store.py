@@ -179,6 +179,10 @@ class Store:
             raise StoreError(f"{self.folder} holds no draws yet. {self.how_to_draw()}")
         return range(-(-n // self.shard_size))
 
+    def counts(self) -> NDArray[np.int64]:
+        """Return the draws of each context before the first gap; an ordinary run has one."""
+        return np.array([len(self)], np.int64)
+
     @cached_property
     def location(self) -> Location:
         """Location of the shards: the run's folder, unless the run began with an address."""

@@ -1,0 +1,280 @@
+"""The contexts of a run: what is known about each, and its target, proposal and draws.
+
+A run is over one context or many. An ordinary run has one, without fields; a run over contexts
+keeps its table of them in `contexts.jsonl`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quasir import recipes
+from quasir.core.files import write_text
+from quasir.core.streams import context_seed
+from quasir.core.types import Proposal
+from quasir.draws.ceiling import RatioBounds
+from quasir.draws.draws import Draws
+from quasir.draws.support import BaseCheck
+from quasir.errors import InputError, QuasirError, StoreError
+from quasir.recipes.building import Built, build, own_files, resolve
+from quasir.recipes.placeholders import Context, fill
+from quasir.recipes.schema import Recipe
+from quasir.store import Store
+from quasir.store.context_store import CONTEXTS, ContextStore
+from quasir.targets.product import Product
+
+KEPT = 1024
+"""Contexts whose features and settings are kept, at most."""
+AT_ONCE = 5_000_000
+"""Draws of several contexts that are in memory at once."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One context of a run, and what is known about it before anything is drawn."""
+
+    context: Context  # an ordinary run has one, without fields
+    seed: int  # of its draws; depends on the run's seed, its index and its text only
+    known: RatioBounds = field(default_factory=RatioBounds)  # about its ratios
+    warnings: tuple[str, ...] = ()  # problems that cannot be seen in its draws
+    base_check: BaseCheck | None = None
+    fitted: dict[str, float] = field(default_factory=dict)  # where each context has its own lambdas
+    failed: str | None = None  # why nothing is drawn of it
+
+    @classmethod
+    def of(cls, context: Context, seed: int) -> Entry:
+        """Return a context about which nothing is known yet, in a run with this seed."""
+        return cls(context, context_seed(seed, context.place, context.key))
+
+    @classmethod
+    def only(cls, seed: int) -> Entry:
+        """Return the one context of an ordinary run with this seed."""
+        return cls(Context(0, {}), seed)
+
+    @property
+    def index(self) -> int:
+        """Its number, counted from 0."""
+        return self.context.place
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields; an ordinary run's context has none."""
+        return dict(self.context.fields)
+
+    def filled(self, recipe: Recipe) -> Recipe:
+        """Return the run's recipe as this context has it."""
+        if self.fields:
+            recipe = fill(recipe, self.context)
+        return recipe.model_copy(update={"fitted": self.fitted}) if self.fitted else recipe
+
+    def without(self, why: str) -> Entry:
+        """Return it as a context of which nothing is drawn."""
+        return replace(self, failed=why)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        check = self.base_check
+        optional = {
+            "warnings": list(self.warnings) or None,
+            "base_check": None if check is None else check.to_dict(),
+            "fitted": self.fitted or None,
+            "failed": self.failed,
+        }
+        return {
+            "context": self.index,
+            "fields": self.fields,
+            "seed": str(self.seed),
+            "known": self.known.to_dict(),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], where: str) -> Entry:
+        """Read what `to_dict` wrote."""
+        return cls(
+            context=Context(int(content["context"]), dict(content["fields"]), where),
+            seed=int(content["seed"]),
+            known=RatioBounds.from_dict(content["known"]),
+            warnings=tuple(content.get("warnings", ())),
+            base_check=BaseCheck.from_dict(content.get("base_check")),
+            fitted={str(k): float(v) for k, v in content.get("fitted", {}).items()},
+            failed=content.get("failed"),
+        )
+
+
+def write_table(folder: Path, entries: Sequence[Entry]) -> str:
+    """Write `contexts.jsonl`, a line for each context; return its hash."""
+    text = "".join(json.dumps(entry.to_dict(), ensure_ascii=True) + "\n" for entry in entries)
+    write_text(folder / CONTEXTS, text)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def entries_of(store: Store) -> list[Entry]:
+    """Return the contexts of a run: those of its table, or the one of an ordinary run."""
+    if store.manifest.contexts is None:
+        return [Entry.only(store.seed)]
+    path = store.folder / CONTEXTS
+    try:
+        text = path.read_bytes().decode()
+        if hashlib.sha256(text.encode()).hexdigest() != store.manifest.contexts:
+            raise StoreError(
+                f"{path} is not the table of contexts that the draws beside it were made with: it "
+                "was changed by hand. Put it back, or begin another run with --out."
+            )
+        return [
+            Entry.from_dict(json.loads(line), f"{path}, line {number}")
+            for number, line in enumerate(text.splitlines(), start=1)
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}.") from error
+
+
+class Builder:
+    """Makes the target and the proposal of one context after another; models are loaded once."""
+
+    def __init__(self, recipe: Recipe, folder: Path, allow_code: bool = False) -> None:
+        self.recipe, self.folder, self.allow_code = recipe, folder, allow_code
+        self.loaded: dict[Any, Any] = {}
+        self._built: OrderedDict[int, Built] = OrderedDict()
+
+    def built(self, entry: Entry) -> Built:
+        """Return the base, the features and the proposal of a context."""
+        if entry.index not in self._built:
+            try:
+                recipe = entry.filled(self.recipe)
+                made = build(recipe, self.folder, self.allow_code, self.loaded)
+            except QuasirError as error:
+                if not entry.fields:
+                    raise
+                raise InputError(f"{entry.context.where}: {error}") from error
+            self._built[entry.index] = made
+            if len(self._built) > KEPT:
+                self._built.popitem(last=False)
+        return self._built[entry.index]
+
+    def pair(self, entry: Entry) -> tuple[Product, Proposal]:
+        """Return the target and the proposal of a context."""
+        built = self.built(entry)
+        return resolve(entry.filled(self.recipe), built)[1], built.proposal
+
+    def release(self, entry: Entry) -> None:
+        """Forget what a context's models have computed of their prompts."""
+        built = self._built.get(entry.index)
+        for lm in () if built is None else _models_of(built.base, built.proposal):
+            lm.forget_prompt()
+
+
+def _models_of(*sources: Any) -> list[Any]:
+    """Return the causal models in some distributions."""
+    found = []
+    for source in sources:
+        found += _models_of(*getattr(source, "components", ()))
+        found += [
+            lm for lm in (source, getattr(source, "base", None)) if hasattr(lm, "forget_prompt")
+        ]
+    return found
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """A builder for another process: it gets the recipe, and loads the models itself."""
+
+    recipe: str  # as YAML, with the lambdas that all contexts share
+    entry: Entry  # a context whose models are looked at
+    files: tuple[tuple[str, bytes], ...]  # name and content of the user's own code
+    models: tuple[Mapping[str, Any], ...]  # with other models the draws would differ
+
+    @classmethod
+    def of(cls, recipe: Recipe, entries: Sequence[Entry], store: Store) -> WorkerSpec:
+        """Return the builder of a run."""
+        paths = own_files(recipe, store.folder).items()
+        files = tuple((name, path.read_bytes()) for name, path in paths)
+        entry = next(entry for entry in entries if entry.failed is None)
+        return cls(recipes.dump(recipe), entry, files, tuple(store.manifest.models))
+
+    def __call__(self) -> Builder:
+        """Load the models."""
+        kept = tempfile.TemporaryDirectory()  # it is removed with the builder
+        for file, content in self.files:
+            path = Path(kept.name) / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        recipe = recipes.parse(self.recipe, "recipe.yaml")
+        builder = Builder(recipe, Path(kept.name), bool(self.files))
+        builder.loaded["folder"] = kept
+        models = builder.built(self.entry).models
+        if models != list(self.models):
+            raise StoreError(
+                f"a worker has other models than the run: {models}, not {list(self.models)}. The "
+                "draws would come from two distributions."
+            )
+        return builder
+
+
+def draws_of(store: Store, entry: Entry, items: bool = True) -> Draws:
+    """Return the draws of one context; only the shards that hold it are read."""
+    found = dict(draws_by_context(store, [entry], items))
+    if entry.index not in found:
+        why = "" if entry.failed is None else f": {entry.failed}"
+        raise InputError(f"context {entry.index} of {store.folder} has no draws{why}")
+    return found[entry.index]
+
+
+def draws_by_context(
+    store: Store, entries: Sequence[Entry], items: bool = True
+) -> Iterator[tuple[int, Draws]]:
+    """Yield index and draws of each of some contexts that has any, in their order.
+
+    At most `AT_ONCE` draws are read at once, or those of one context.
+    """
+    store.numbers()  # says so, if there are none
+    if not isinstance(store, ContextStore):
+        yield 0, Draws.load(store, items)
+        return
+    counts, group, total = store.counts(), list[Entry](), 0
+    for entry in entries:
+        if group and total + counts[entry.index] > AT_ONCE:
+            yield from _draws_of_group(store, group, items)
+            group, total = [], 0
+        group.append(entry)
+        total += int(counts[entry.index])
+    yield from _draws_of_group(store, group, items)
+
+
+def _draws_of_group(
+    store: ContextStore, entries: Sequence[Entry], items: bool
+) -> Iterator[tuple[int, Draws]]:
+    named = {entry.index: entry for entry in entries}
+    numbers = [
+        number
+        for number in store.numbers()
+        if any(piece.context in named for piece in store.pieces[number])
+    ]
+    if not numbers:
+        return
+    context = store.contexts_of(numbers)
+    every = Draws.from_rows(store.rows_with(numbers, items))
+    order = np.argsort(context, kind="stable")
+    indices, starts = np.unique(context[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    for index, start, end in zip(indices.tolist(), starts, ends, strict=True):
+        if (entry := named.get(index)) is not None:
+            yield (
+                index,
+                replace(
+                    every.take(order[start:end]),
+                    seed=entry.seed,
+                    warnings=entry.warnings,
+                    known=entry.known,
+                    base_check=entry.base_check,
+                ),
+            )

@@ -1,0 +1,366 @@
+"""A run on disk as an object: its contexts, and of each the draws, trade-off and samples."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.check import Check
+from quasir.certificates.contexts_certificate import ContextsCertificate
+from quasir.certificates.curve import Curve, is_large, tradeoff
+from quasir.core.formatting import short_repr
+from quasir.core.progress import Quiet, Reporter
+from quasir.draws.draws import Draws
+from quasir.errors import InputError
+from quasir.recipes.schema import ALL_SAMPLES, Recipe
+from quasir.runs.contexts import Entry, draws_by_context, draws_of, entries_of
+from quasir.runs.integrity import command, read_checked
+from quasir.runs.outcome import (
+    Outcome,
+    Result,
+    conclude_context,
+    conclude_contexts,
+    conclude_one,
+)
+from quasir.runs.sampling import Source
+from quasir.samplers.results import Samples
+from quasir.store import Store
+from quasir.store.context_store import open_store
+
+
+class Run:
+    """A run that is on disk, over one context or many.
+
+    Make one with `quasir.run`, or open an existing one with `quasir.open_run`. Each attribute is
+    read or computed at its first use; no model is loaded, and nothing is written, except for a
+    summary of each shard where there are more than 20 million draws.
+
+    ``run[i]`` is context i: a `RunContext`, with its draws, curve, certificate and samples. An
+    ordinary run has one context, whose draws, curve, samples and checks are also those of the run.
+
+    Attributes
+    ----------
+    folder : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     print(len(run.draws), len(run.samples), run.report.name)
+    1000 10 report.html
+
+    A recipe for each of two contexts:
+
+    >>> recipe = {
+    ...     "base": {"table": {"a cat": 0.6, "a dog": 0.4}},
+    ...     "features": {"has": {"contains": "{word}"}},
+    ...     "want": {"has": 1},
+    ...     "choose": {"beta": 1},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, f"{folder}/r", 8000, contexts=["cat", "dog"], progress=False)
+    ...     [round(one.certificate.acceptance_rate.value, 1) for one in run]
+    [0.6, 0.4]
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        stream: bool | None = None,
+        reporter: Reporter | None = None,
+        **at_hand: Any,
+    ) -> None:
+        self.folder, self.stream, self.reporter = folder, stream, reporter or Quiet()
+        vars(self).update(at_hand)  # store, recipe and entries, where they need not be read
+
+    @cached_property
+    def store(self) -> Store:
+        """The draws on disk."""
+        return open_store(self.folder)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The resolved recipe, with the fitted lambda, and with fields of the contexts."""
+        if not self.has_recipe:
+            raise InputError(
+                f"{self.folder} has no recipe.yaml that says what was asked: "
+                f"`{command('tradeoff', self.folder)}` needs none."
+            )
+        return read_checked(self.folder, self.store)
+
+    @property
+    def has_recipe(self) -> bool:
+        """Whether it was drawn from a recipe; draws that were saved from Python have none."""
+        return (self.folder / "recipe.yaml").is_file()
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The contexts, and what is known about each."""
+        return entries_of(self.store)
+
+    @property
+    def over_contexts(self) -> bool:
+        """Whether it has a table of contexts; an ordinary run has one context, without fields."""
+        return self.store.manifest.contexts is not None
+
+    @property
+    def samples_of_each(self) -> int:
+        """How many samples of each context are given, where nobody says."""
+        return self.recipe.samples_of_each(len(self)) if self.over_contexts else ALL_SAMPLES
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The results of all contexts, at the betas that the recipe chooses."""
+        if self.over_contexts:
+            every = draws_by_context(self.store, self.entries)
+            return conclude_contexts(self.recipe, self.entries, every, self.folder)
+        one = self._only
+        return conclude_one(one.entry, one.source, one.curve, self.recipe, self.folder)
+
+    @property
+    def certificate(self) -> Certificate | ContextsCertificate:
+        """The certificate of the run: of its one context, or of all contexts together."""
+        return self.outcome.certificate
+
+    @property
+    def report(self) -> Path:
+        """The path of the run's page."""
+        return self.folder / "report.html"
+
+    @property
+    def draws(self) -> Draws:
+        """The items that were proposed and scored."""
+        return self._one("draws").draws
+
+    @property
+    def curve(self) -> Curve:
+        """The trade-off."""
+        return self._one("curve").curve
+
+    @property
+    def samples(self) -> Samples:
+        """The samples accepted at the chosen beta."""
+        samples = self._one("samples").samples
+        assert samples is not None
+        return samples
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The samples' moments, compared with those that the certificate predicts."""
+        return self._one("checks").checks
+
+    def _one(self, name: str) -> RunContext:
+        if len(self) > 1:
+            raise InputError(
+                f"{self.folder} is a run over {len(self):,} contexts, and each has its own {name}: "
+                f"take one of them, as in run[0].{name}."
+            )
+        return self._only
+
+    @cached_property
+    def _only(self) -> RunContext:
+        return RunContext(self, 0)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: int) -> RunContext:
+        whole = isinstance(index, int) and not isinstance(index, bool)
+        if not whole or not 0 <= index < len(self):
+            raise InputError(
+                f"there is no context {short_repr(index)}: they are numbered from 0 to "
+                f"{len(self) - 1}."
+            )
+        return self._only if len(self) == 1 else RunContext(self, index)
+
+    def __iter__(self) -> Iterator[RunContext]:
+        return (self[i] for i in range(len(self)))
+
+    def contexts_with_draws(
+        self, context: int | None = None, items: bool = True
+    ) -> Iterator[RunContext]:
+        """Yield one context, or all; the draws of many are read together."""
+        if context is not None or len(self) == 1:
+            yield self[context or 0]
+            return
+        found = draws_by_context(self.store, self.entries, items)
+        index, draws = next(found)
+        for entry in self.entries:
+            one = RunContext(self, entry.index)
+            if entry.index == index:
+                one.draws = draws
+                index, draws = next(found, (-1, draws))
+            yield one
+
+    def __repr__(self) -> str:
+        contexts = f"{len(self):,} contexts, " if self.over_contexts else ""
+        return f"<Run {self.folder}: {contexts}{len(self.store):,} draws>"
+
+    def _repr_html_(self) -> str:
+        if self.over_contexts:
+            return f"<pre>{html.escape(str(self.certificate))}</pre>"
+        certificate = self._only.certificate
+        assert certificate is not None
+        return certificate._repr_html_() + self.curve._repr_html_()
+
+
+class RunContext:
+    """One context of a run: its draws, trade-off, certificate and samples.
+
+    ``run[i]`` gives it; an ordinary run has one.
+
+    Attributes
+    ----------
+    run : Run
+    index : int
+        Its number, counted from 0.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     run[0].fields, len(run[0].samples)
+    ({}, 10)
+    """
+
+    def __init__(self, run: Run, index: int) -> None:
+        self.run, self.index = run, index
+
+    @property
+    def entry(self) -> Entry:
+        """What is known about it."""
+        return self.run.entries[self.index]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields; the context of an ordinary run has none."""
+        return self.entry.fields
+
+    @property
+    def n(self) -> int:
+        """How many draws it has."""
+        counts = self.run.store.counts()
+        return int(counts[self.index]) if len(counts) else 0
+
+    @property
+    def recipe(self) -> Recipe:
+        """The run's recipe, with these fields filled in."""
+        return self.entry.filled(self.run.recipe)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Its draws, in memory."""
+        return draws_of(self.run.store, self.entry)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether its draws are read shard by shard: by default if they are over 20 million."""
+        stream = is_large(self.run.store) if self.run.stream is None else self.run.stream
+        return stream and not self.run.over_contexts
+
+    @property
+    def source(self) -> Source:
+        """Its draws in memory, or on disk if they are streamed."""
+        return self.run.store if self.streamed else self.draws
+
+    @cached_property
+    def curve(self) -> Curve:
+        """Its trade-off; from summaries of the shards, if the draws are streamed."""
+        if not self.streamed:
+            if "draws" in vars(self):
+                return tradeoff(self.draws)
+            return tradeoff(draws_of(self.run.store, self.entry, items=False))
+        with self.run.reporter.stage("summarising") as report:
+            curve = tradeoff(self.run.store, stream=True, progress=report)
+        seen = curve.tvd.value > 0
+        slack = max((curve.tvd_slack[seen] / curve.tvd.value[seen]).tolist(), default=0.0)
+        self.run.reporter.say(
+            f"streamed: betas are whole powers of e^{curve.bin_width:g}, and TVD is known to "
+            f"within {100 * slack:.2g} % of that of all draws"
+        )
+        return curve
+
+    @cached_property
+    def result(self) -> Result:
+        """What came of it, at the beta that the recipe chooses."""
+        if not self.run.over_contexts:
+            return self.run.outcome.results[0]
+        recipe = self.run.recipe
+        return self.sample(recipe.samples_of_each(len(self.run)), recipe.choose.asked)
+
+    def sample(
+        self,
+        n: int,
+        request: dict[str, float],
+        more: Callable[[int], Source] | None = None,
+        most: int | None = None,
+        closest: bool = True,
+    ) -> Result:
+        """Return n samples at the beta that a request chooses; `more` draws until there are n.
+
+        `more` and `most` are the `more` and `max_proposals` of `sample_run`. In an ordinary run
+        `closest` says whether the closest beta will do, with a warning, for an unmet request.
+        """
+        if self.fields and not self.n:
+            why = self.entry.failed or "it has no draws yet."
+            return Result(entry=self.entry, n=0, unserved=why)
+        if not (closest or self.fields):
+            _ = self.curve.at(**request)  # says so, if it cannot be met
+        result = conclude_context(self.entry, self.source, self.curve, request, n, more, most)
+        if self.fields or result.sampled is None or result.unserved is None:
+            return result
+        warned = result.sampled.with_warnings(result.unserved)
+        return replace(result, sampled=warned, unserved=None)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Its certificate; None if not even the closest one is known."""
+        return self.result.certificate
+
+    @property
+    def samples(self) -> Samples | None:
+        """Its samples."""
+        return None if self.result.sampled is None else self.result.sampled.samples
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The samples' moments, compared with those that the certificate predicts."""
+        return () if self.result.sampled is None else self.result.sampled.checks
+
+    def __repr__(self) -> str:
+        return f"<context {self.index} of {self.run.folder}: {self.fields!r}>"
+
+
+def open_run(folder: str | Path) -> Run:
+    """Open an existing run; no model is loaded, and nothing is written.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import quasir as qr
+    >>> recipe = {"base": {"table": {"a": 0.9, "b": 0.1}}, "choose": {"beta": 1}, "samples": 10}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = qr.run(recipe, out=f"{folder}/letters", draws=1000, progress=False)
+    ...     print(len(qr.open_run(f"{folder}/letters").samples))
+    10
+    """
+    run = Run(Path(folder))
+    _ = run.store
+    return run
