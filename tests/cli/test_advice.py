@@ -192,6 +192,7 @@ KNOWN = {
     "runs/stored_run.py": 1,
     "runs/outcome.py": 1,
     "store/store.py": 1,
+    "text/served.py": 1,
 }
 """Files with commands as advice -> how many. The test of `tune` runs its own."""
 

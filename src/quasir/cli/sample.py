@@ -25,7 +25,7 @@ from quasir.cli.options import (
 from quasir.runs.outputs import describe_samples, samples_json
 from quasir.runs.pipeline import draw_more
 from quasir.runs.sampling import Source
-from quasir.runs.stored_run import Run
+from quasir.runs.stored_run import Run, sample_context
 from quasir.store import locked
 
 
@@ -74,7 +74,7 @@ def sample(
                 draw_more(run, wanted, index, allow_code=allow_code, reporter=Bars())
             return Run(run, stream=made.stream)[index].source
 
-        results.append(one.sample(n, request, more, max_draws, closest=by_recipe))
+        results.append(sample_context(one, n, request, more, max_draws, closest=by_recipe))
         if results[-1].unserved is not None:
             say(f"! context {one.index} is not served: {results[-1].unserved}")
     content = samples_json(results)

@@ -298,31 +298,7 @@ class RunContext:
         if not self.run.over_contexts:
             return self.run.outcome.results[0]
         recipe = self.run.recipe
-        return self.sample(recipe.samples_of_each(len(self.run)), recipe.choose.asked)
-
-    def sample(
-        self,
-        n: int,
-        request: dict[str, float],
-        more: Callable[[int], Source] | None = None,
-        most: int | None = None,
-        closest: bool = True,
-    ) -> Result:
-        """Return n samples at the beta that a request chooses; `more` draws until there are n.
-
-        `more` and `most` are the `more` and `max_proposals` of `sample_run`. In an ordinary run
-        `closest` says whether the closest beta will do, with a warning, for an unmet request.
-        """
-        if self.fields and not self.n:
-            why = self.entry.failed or "it has no draws yet."
-            return Result(entry=self.entry, n=0, unserved=why)
-        if not (closest or self.fields):
-            _ = self.curve.at(**request)  # says so, if it cannot be met
-        result = conclude_context(self.entry, self.source, self.curve, request, n, more, most)
-        if self.fields or result.sampled is None or result.unserved is None:
-            return result
-        warned = result.sampled.with_warnings(result.unserved)
-        return replace(result, sampled=warned, unserved=None)
+        return sample_context(self, recipe.samples_of_each(len(self.run)), recipe.choose.asked)
 
     @property
     def certificate(self) -> Certificate | None:
@@ -341,6 +317,32 @@ class RunContext:
 
     def __repr__(self) -> str:
         return f"<context {self.index} of {self.run.folder}: {self.fields!r}>"
+
+
+def sample_context(
+    one: RunContext,
+    n: int,
+    request: dict[str, float],
+    more: Callable[[int], Source] | None = None,
+    most: int | None = None,
+    closest: bool = True,
+) -> Result:
+    """Return n samples of a context at the beta that a request chooses; `more` draws for them.
+
+    `more` and `most` are the `more` and `max_proposals` of `sample_run`. In an ordinary run
+    `closest` says whether the closest beta will do, with a warning, for an unmet request.
+    """
+    if one.fields and not one.n:
+        why = one.entry.failed or "it has no draws yet."
+        return Result(entry=one.entry, n=0, unserved=why)
+    source = one.source
+    if not (closest or one.fields):
+        _ = one.curve.at(**request)  # says so, if it cannot be met
+    result = conclude_context(one.entry, source, one.curve, request, n, more, most)
+    if one.fields or result.sampled is None or result.unserved is None:
+        return result
+    warned = result.sampled.with_warnings(result.unserved)
+    return replace(result, sampled=warned, unserved=None)
 
 
 def open_run(folder: str | Path) -> Run:
