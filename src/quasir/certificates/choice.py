@@ -68,12 +68,10 @@ def choose(
             f"{name} cannot be guaranteed: with confidence, give one of {', '.join(GUARANTEED)}."
         )
     level = choose_level(evaluator, name, wanted, confidence)
+    if level is None and guaranteed:
+        raise _not_guaranteed(evaluator, name, wanted, sure)
     if level is None:
-        raise (
-            _not_guaranteed(evaluator, name, wanted, sure)
-            if guaranteed
-            else _unreachable(evaluator, name, wanted)
-        )
+        raise _unreachable(evaluator, name, wanted)
     if level == _exact_level(evaluator) and wanted == 0 and not guaranteed:
         return certificate_at(evaluator, level, sure)  # the ceiling, which no draw chose
     return certificate_at(evaluator, level, sure, Choice(name, wanted, guaranteed))
@@ -200,10 +198,10 @@ def certificate_at(
     guarantee = replace(guarantee, basis=f"{guarantee.basis} {said}")
     by_distance = name != "acceptance_rate"
     made = evaluator.certificate(points, guarantee=guarantee, chosen=by_distance)
-    if not by_distance:
-        return replace(made, choice=choice)
-    cost = find_cost(evaluator, name, wanted, made.acceptance_rate.value)
-    return replace(made, choice=choice, cost=(f"{name} = {wanted:g}", cost))
+    if by_distance:
+        cost = find_cost(evaluator, name, wanted, made.acceptance_rate.value)
+        made = replace(made, cost=(f"{name} = {wanted:g}", cost))
+    return replace(made, choice=choice)
 
 
 def certified_again(evaluator: Evaluator, certificate: Certificate) -> Certificate:

@@ -303,9 +303,9 @@ def tradeoff(
 
     Notes
     -----
-    A streamed curve knows the ratios by bins, and its betas are edges
-    of bins: a given beta moves to the nearest edge, at most half a bin's width away in log, and
-    `Curve.log_betas` has the edges. There every estimate is that of all the draws, except TVD,
+    A streamed curve knows the ratios by bins, and its betas are edges of bins: a given beta moves
+    to the nearest edge, at most half a bin's width away in log, and `Curve.log_betas` has the
+    edges. There every estimate is that of all the draws, except TVD,
     which is known to within `Curve.tvd_slack`; its interval allows for that.
 
     Examples
@@ -320,34 +320,26 @@ def tradeoff(
     """
     if stream is not None:
         check_bool("stream", stream)
-    if not isinstance(draws, Draws):
-        return _of_store(draws, betas, log_betas, stream, progress)
-    if stream:
-        raise InputError("only draws on disk can be streamed: give the folder of a run.")
-    return curve_of(SortedDraws(draws), betas, log_betas)
+    if isinstance(draws, Draws):
+        if stream:
+            raise InputError("only draws on disk can be streamed: give the folder of a run.")
+        return curve_of(SortedDraws(draws), betas, log_betas)
+    store = Store.open(draws) if isinstance(draws, (str, Path)) else draws
+    if not isinstance(store, Store):
+        raise InputError(
+            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
+        )
+    evaluator: Evaluator
+    if is_large(store) if stream is None else stream:
+        evaluator = summarised_draws(store, summarise(store, progress=progress))
+    else:
+        evaluator = SortedDraws(Draws.load(store, items=False))
+    return curve_of(evaluator, betas, log_betas)
 
 
 def is_large(store: Store) -> bool:
     """Return whether a store is streamed by default."""
     return len(store) > STREAMED
-
-
-def _of_store(
-    store: Store | str | Path,
-    betas: ArrayLike | None,
-    log_betas: ArrayLike | None,
-    stream: bool | None,
-    progress: Progress,
-) -> Curve:
-    if isinstance(store, (str, Path)):
-        store = Store.open(store)
-    if not isinstance(store, Store):
-        raise InputError(
-            f"draws are a {type(store).__name__}, but must be Draws, a Store or a run's folder."
-        )
-    if not (is_large(store) if stream is None else stream):
-        return curve_of(SortedDraws(Draws.load(store, items=False)), betas, log_betas)
-    return curve_of(summarised_draws(store, summarise(store, progress=progress)), betas, log_betas)
 
 
 def summarised_draws(store: Store, summary: Summary) -> SummarisedDraws:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from quasir.constraints.dual import (
 )
 from quasir.core.arguments import check_count, number
 from quasir.core.items import take
-from quasir.core.progress import Progress, progress_of
+from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.streams import BLOCK, DrawStreams, Purpose, derived_seed, root_seed
 from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draw_blocks import draw_pieces
@@ -96,64 +97,51 @@ def constrain(
         raise InputError("give draws or a proposal to draw from, not both.")
     if draws is not None:
         return _fitted(given, wanted, draws)
-    source = FittingDraws(given, list(wanted), proposal or given.base, seed, progress)
     if n is not None:
         check_count("n", n)
-        return _fitted(given, wanted, source.upto(n, n))
-    for size in ROUNDS:
-        try:
-            target = _fitted(given, wanted, source.upto(size, ROUNDS[-1]))
-        except InfeasibleError:
-            if size == ROUNDS[-1]:
-                raise
-        else:
-            if size == ROUNDS[-1] or target.precise:
-                source.finish()
+    *rounds, most = ROUNDS if n is None else (n,)
+    report = progress_of(progress, "drawn to fit")
+    source = _FittingDraws(given, list(wanted), proposal or given.base, seed)
+    for size in rounds:
+        with contextlib.suppress(InfeasibleError):  # more draws may support it
+            target = _fitted(given, wanted, source.upto(size, most, report))
+            if target.precise:
+                report(size, size, size)
                 return target
-    raise AssertionError
+    return _fitted(given, wanted, source.upto(most, most, report))
 
 
-class FittingDraws:
+class _FittingDraws:
     """Draws to fit on, with columns for the features; their stream is that of `Purpose.FIT`."""
 
     def __init__(
-        self,
-        given: Product,
-        wanted: list[Feature],
-        proposal: Proposal,
-        seed: Seed,
-        progress: Progress,
+        self, given: Product, wanted: list[Feature], proposal: Proposal, seed: Seed
     ) -> None:
         factors = [factor.feature for factor in given.factors]
-        self._watching = Product(given.base, watched=[*factors, *wanted])
-        self._proposal = proposal
-        self._streams = DrawStreams(derived_seed(root_seed(seed), Purpose.FIT))
-        self._report = progress_of(progress, "drawn to fit")
+        streams = DrawStreams(derived_seed(root_seed(seed), Purpose.FIT))
+        self._how = Product(given.base, watched=[*factors, *wanted]), proposal, streams
         self._parts: list[Draws] = []
         self._drawn = 0
 
-    def upto(self, n: int, most: int) -> Draws:
+    def upto(self, n: int, most: int, report: Report) -> Draws:
         """Return the first n draws; `most` is how many there may be in the end."""
-        first = self._drawn // BLOCK
-        for piece in draw_pieces(self._watching, self._proposal, self._streams, first, n):
+        for piece in draw_pieces(*self._how, self._drawn // BLOCK, n):
             self._parts.append(piece)
             self._drawn += len(piece)
-            self._report(self._drawn, most, self._drawn)
+            report(self._drawn, most, self._drawn)
         return Draws.concatenate(self._parts)
-
-    def finish(self) -> None:
-        """Report that no more are needed."""
-        self._report(self._drawn, self._drawn, self._drawn)
 
 
 def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Constrained:
     """Return the target that meets the constraints, from draws at hand."""
-    columns = _columns(wanted, draws)
-    pointwise = [
-        feature for feature in wanted if _is_pointwise(columns[feature.name], wanted[feature])
-    ]
+    columns = {feature.name: _column(feature, draws) for feature in wanted}
+    pointwise = [f for f in wanted if columns[f.name].dtype == bool and wanted[f] in (0.0, 1.0)]
     tilted = [feature for feature in wanted if feature not in pointwise]
-    met = _all_met(pointwise, wanted, columns, len(draws))
+    met = np.ones(len(draws), dtype=bool)
+    for feature in pointwise:
+        asked = columns[feature.name] == bool(wanted[feature])
+        must_fire(feature, wanted[feature], asked)
+        met &= asked
     log_weight = _log_weights(given, draws, met)
     possible = log_weight > -np.inf
     if not possible.any():
@@ -187,26 +175,6 @@ def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Const
         ess=ess,
         precise=precise,
     )
-
-
-def _is_pointwise(column: NDArray[Any], moment: float) -> bool:
-    return column.dtype == bool and moment in (0.0, 1.0)
-
-
-def _all_met(
-    pointwise: list[Feature],
-    wanted: dict[Feature, float],
-    columns: dict[str, NDArray[Any]],
-    n: int,
-) -> NDArray[np.bool_]:
-    """Return which of n draws meet every pointwise constraint; some draw must meet each."""
-    met = np.ones(n, dtype=bool)
-    for feature in pointwise:
-        column = columns[feature.name]
-        asked = column if wanted[feature] == 1.0 else ~column
-        must_fire(feature, wanted[feature], asked)
-        met &= asked
-    return met
 
 
 def _tilts(
@@ -268,30 +236,20 @@ def _refuse_both(wanted: dict[Feature, float], given: Product) -> None:
             )
 
 
-def _columns(wanted: dict[Feature, float], draws: Draws) -> dict[str, NDArray[Any]]:
-    """Return a column for each feature."""
-    columns: dict[str, NDArray[Any]] = {}
-    for feature in wanted:
-        if feature.name in draws.features:
-            columns[feature.name] = draws.features[feature.name]
-        elif draws.items is not None:
-            columns[feature.name] = feature(draws.items)
-        else:
-            raise InputError(
-                f"the draws have neither items nor a column for feature {feature.name!r}."
-            )
-    return columns
+def _column(feature: Feature, draws: Draws) -> NDArray[Any]:
+    """Return the column of a feature: the one that the draws have, or asked of their items."""
+    if feature.name in draws.features:
+        return draws.features[feature.name]
+    if draws.items is None:
+        raise InputError(f"the draws have neither items nor a column for feature {feature.name!r}.")
+    return feature(draws.items)
 
 
 def _log_weights(given: Product, draws: Draws, met: NDArray[np.bool_]) -> Array:
     """Return log a(x) b(x)/q(x), with the factors b that are given; -inf where it is not `met`."""
     log_b = np.zeros(len(draws))
     for factor in given.factors:
-        name = factor.feature.name
-        if name not in draws.features and draws.items is None:
-            raise InputError(f"the draws have neither items nor a column for feature {name!r}.")
-        known = draws.features.get(name)
-        log_b += factor.log_factor(factor.feature(draws.items) if known is None else known)
+        log_b += factor.log_factor(_column(factor.feature, draws))
     possible = met & (log_b > -np.inf)
     if np.isnan(draws.log_q[possible]).any():
         raise InputError(
