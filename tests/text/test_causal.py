@@ -167,6 +167,22 @@ def test_a_lora_adapter(tmp_path):
     check_draws(lm)
 
 
+def test_the_identity_is_of_the_weights_and_not_of_the_place(tmp_path):
+    base, other = make(), make("llama")
+    found = []
+    for lm, folder in ((base, "first/lm"), (base, "second/lm"), (other, "third/lm")):
+        lm.model.save_pretrained(tmp_path / folder)
+        lm.tokenizer.save_pretrained(tmp_path / folder)
+        found.append(
+            qr.text.CausalLM(str(tmp_path / folder), device="cpu", max_tokens=4).identity()
+        )
+    assert found[0] == found[1]
+    assert found[0]["name"] == "lm"
+    assert {key for key in found[0] if found[0][key] != found[2][key]} == {"weights_sha256"}
+    assert base.identity()["name"] is None
+    assert base.identity() == make().identity() != other.identity()
+
+
 def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
     base = make()
     base.model.save_pretrained(tmp_path)

@@ -365,43 +365,7 @@ class _Sources:
         files: list[Identity] = [
             {"name": name, "guide_sha256": hash_of(path)} for name, path in self.guides.items()
         ]
-        return [_identity(model) for model in self.models.values()] + files
-
-
-def _identity(model: Any) -> Identity:
-    if hasattr(model, "identity"):
-        served: Identity = model.identity()
-        return served
-    from quasir.text.fingerprints import tokenizer_digest
-
-    found = {
-        "name": _moved_name(model.name),
-        "revision": model.revision or getattr(model.model.config, "_commit_hash", None),
-        "weights_sha256": _hash(model.name),
-        "tokenizer_sha256": tokenizer_digest(model.tokenizer),
-    }
-    if model.adapter is not None:
-        found |= {"adapter": _moved_name(model.adapter), "adapter_sha256": _hash(model.adapter)}
-    return found
-
-
-def _moved_name(name: str) -> str:
-    """Return a name that does not change when a folder is moved; the hash tells its content."""
-    path = Path(name)
-    return path.name if path.is_absolute() else name
-
-
-def _hash(name: str) -> str | None:
-    """Return the hash of all weights in a folder or a built-in model; None for a hub id."""
-    from quasir.text.fetching import fetched_folder
-    from quasir.text.loading import BUILT_IN
-
-    folder = BUILT_IN.get(name) or fetched_folder(name) or Path(name)
-    files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
-    each = [hash_of(file) for file in files]
-    if len(each) < 2:
-        return each[0] if each else None
-    return hashlib.sha256("".join(each).encode()).hexdigest()
+        return [model.identity() for model in self.models.values()] + files
 
 
 def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> guides.Guide:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
 import numpy as np
@@ -18,7 +19,8 @@ from quasir.core.arguments import check_count
 from quasir.core.types import Array, Batch, Items, Part, Request
 from quasir.errors import InputError, QuasirWarning
 from quasir.text.decoding import Warp
-from quasir.text.loading import load
+from quasir.text.fingerprints import tokenizer_digest, weights_digest
+from quasir.text.loading import hash_weights, load
 from quasir.text.log_prob import score_texts
 from quasir.text.texts import Texts, as_texts
 
@@ -124,6 +126,24 @@ class Network(BatchHalving):
         limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
         return limit
 
+    def identity(self) -> dict[str, str | None]:
+        """Return what tells this model from others: its name, and hashes of what it was read from.
+
+        A folder is named without its path, so that it may be moved. A model that was given has no
+        name, and the hash is of its weights in memory.
+        """
+        digest = weights_digest(self.model) if self.name is None else hash_weights(self.name)
+        found = {
+            "name": None if self.name is None else _base_name(self.name),
+            "revision": self.revision or getattr(self.model.config, "_commit_hash", None),
+            "weights_sha256": digest,
+            "tokenizer_sha256": tokenizer_digest(self.tokenizer),
+        }
+        if self.adapter is not None:
+            found["adapter"] = _base_name(self.adapter)
+            found["adapter_sha256"] = hash_weights(self.adapter)
+        return found
+
     @torch.inference_mode()
     def _is_head(self, head: Any, tokens: Sequence[int]) -> bool:
         """Return whether a module maps the network's last states to its logits, on some tokens.
@@ -140,12 +160,17 @@ class Network(BatchHalving):
         return ours.shape == logits.shape and torch.allclose(ours, logits, atol=1e-4, rtol=1e-4)
 
 
+def _base_name(name: str) -> str:
+    path = Path(name)
+    return path.name if path.is_absolute() else name
+
+
 class LanguageModel:
     """A distribution of texts: a base or a proposal, whoever computes it.
 
     `sample` draws texts with their log q, `log_prob` scores texts, `tokenizer` is between ids and
-    strings, and `name`, `revision` and `adapter` say which model it is. A subclass sets these
-    attributes, and says how texts come from uniforms (`_draw`) and how they are scored (`_score`).
+    strings, and `identity()` says which model it is. A subclass sets these attributes, and says
+    how texts come from uniforms (`_draw`) and how they are scored (`_score`).
     """
 
     name: str | None

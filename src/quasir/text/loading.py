@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ from transformers import (
 )
 from transformers.activations import NewGELUActivation
 
-from quasir.core.files import shortened
+from quasir.core.files import hash_of, shortened
 from quasir.core.formatting import short_repr
 from quasir.core.hub import refuse_no_model, why_silent
 from quasir.errors import InputError
@@ -158,3 +159,13 @@ def with_fused_gelu(model: Any) -> Any:
 def default_device() -> str:
     """Return "cuda" if it is available, otherwise "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def hash_weights(name: str) -> str | None:
+    """Return the hash of all weights in a folder or a built-in model; None for a hub id."""
+    folder = BUILT_IN.get(name) or fetched_folder(name) or Path(name)
+    files = sorted(folder.glob("*.safetensors")) if os.path.isdir(folder) else []
+    each = [hash_of(file) for file in files]
+    if len(each) < 2:
+        return each[0] if each else None
+    return hashlib.sha256("".join(each).encode()).hexdigest()
