@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 
 import quasir as qr
 from quasir.errors import InputError, ServerError
-from quasir.text.server_kinds import KINDS, Sampling
+from quasir.text.server_kinds import KINDS, Sampling, document
 from tests.served.double import END, NEXT, START, Double, log_a, serving, warped
 
 LIMIT = 4
@@ -331,3 +332,8 @@ def test_draws_follow_the_model(url):
 def test_a_plain_model_is_its_own_settings():
     assert Sampling(4).is_model
     assert not Sampling(4, temperature=0.9).is_model
+
+
+def test_the_documentation_has_the_table_of_kinds():
+    page = (Path(__file__).parents[2] / "docs" / "servers.md").read_text()
+    assert f"<!-- kinds -->\n{document()}\n<!-- end of kinds -->" in page

@@ -55,7 +55,7 @@ def test_log_q_includes_what_is_sampled_with(served, here, settings):
 def test_z_and_the_trade_off_agree_with_this_process(served, here):
     other = "Paris! The capital of France is"
     curves = []
-    for lm, n, seed in ((served, 400, 5), (here, 2000, 6)):
+    for lm, n, seed in ((served, 300, 5), (here, 300, 6)):
         target = lm * qr.features.contains("Paris")
         proposal = qr.Mixture([lm.prompted(other), lm])
         curves.append(qr.tradeoff(qr.draw(target, proposal, n, seed=seed)))

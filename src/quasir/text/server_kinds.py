@@ -515,3 +515,13 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
         f"{known}, if it is one of them. Others cannot be certified, because nobody has found out "
         "what their log-probabilities mean."
     )
+
+
+def document() -> str:
+    """Return the kinds in Markdown: the table of what is certified, and how each is started."""
+    rows = ["| server | log q of a draw | log a of given ids | tested |", "|---|---|---|---|"]
+    certified = [kind for kind in KINDS if kind.protocol]
+    rows += [f"| {kind.title} | {kind.drawn} | {kind.given} | {kind.run} |" for kind in certified]
+    rows += [f"| {k.title} | refused: {k.refused} | | |" for k in KINDS if k.refused]
+    starts = [f"# {kind.title}\n{kind.start}" for kind in certified]
+    return "\n".join([*rows, "", "```sh", *starts, "```"])
