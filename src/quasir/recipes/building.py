@@ -227,11 +227,7 @@ class _Sources:
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        features: Mapping[str, Feature],
-        folder: Path,
-        loaded: dict[Any, Any],
+        self, recipe: Recipe, features: Mapping[str, Feature], folder: Path, loaded: dict[Any, Any]
     ) -> None:
         self.recipe, self.features, self.folder, self.loaded = recipe, features, folder, loaded
         self.models: dict[tuple[Any, ...], Any] = {}
@@ -269,19 +265,15 @@ class _Sources:
             self.guides[spec.file] = BUILT_IN_GUIDES[spec.file]
         named = [self.features.get(name) for name in (*(spec.mask or ()), *(spec.boost or ()))]
         key = ("guide", spec.model_dump_json(), *map(id, named))
-        if key not in self.loaded:
-            # The features are kept with it, so that no other object gets their ids.
-            self.loaded[key] = _make_guide(spec, self.features, self.folder), named
-        return self.loaded[key][0]
+        # The features are kept with it, so that no other object gets their ids.
+        return self._once(key, lambda: (_make_guide(spec, self.features, self.folder), named))[0]
 
     def _weights(self, name: str, **settings: Any) -> tuple[Any, Any]:
         """Return an encoder-decoder and its tokenizer, loaded once."""
         from quasir.text.loading import load
 
         key = ("seq2seq", name, *settings.values())
-        if key not in self.loaded:
-            self.loaded[key] = load(name, "seq2seq", **settings)
-        pair: tuple[Any, Any] = self.loaded[key]
+        pair: tuple[Any, Any] = self._once(key, lambda: load(name, "seq2seq", **settings))
         return pair
 
     def _round_trip(self, source: Source) -> Any:
@@ -308,8 +300,11 @@ class _Sources:
         weights = {name: settings[name] for name in WEIGHTS}
         name = weights.pop("model")
         warp = {name: settings[name] for name in WARP} | {"max_tokens": self.recipe.max_tokens}
-        if settings["server"] is not None:
-            return self._served(name, settings, warp)
+        if (server := settings["server"]) is not None:
+            warp |= {name: settings[name] for name in ("logit_bias", "mask")}
+            served = {**server.model_dump(), **warp}
+            key = ("served", name, server.model_dump_json())
+            return self._varied(key, lambda: text.Served(model=name, **served), warp)
         if settings["logit_bias"] is not None or settings["mask"] is not None:
             raise RecipeError("logit_bias and mask are settings of a served model: give a server.")
         if source.source is not None:
@@ -319,29 +314,22 @@ class _Sources:
             made.name, made.revision, made.adapter = name, weights["revision"], weights["adapter"]
             self.models[name, source.source, *warp.values(), *weights.values()] = made
             return made
+        limit = self.recipe.max_tokens
         key = (name, *weights.values())
-        if key not in self.loaded:
-            limit = self.recipe.max_tokens
-            self.loaded[key] = text.CausalLM(name, max_tokens=limit, **weights)
-        self.models[key] = self.loaded[key]
-        ways = (*key, *warp.values())
-        if ways not in self.varied:
-            self.varied[ways] = self.models[key].varied(**warp)
-        return self.varied[ways]
+        return self._varied(key, lambda: text.CausalLM(name, max_tokens=limit, **weights), warp)
 
-    def _served(self, name: str | None, settings: dict[str, Any], warp: dict[str, Any]) -> Any:
-        from quasir import text
-
-        server = settings["server"]
-        warp |= {name: settings[name] for name in ("logit_bias", "mask")}
-        key = ("served", name, server.model_dump_json())
-        if key not in self.loaded:
-            self.loaded[key] = text.Served(model=name, **server.model_dump(), **warp)
-        self.models[key] = self.loaded[key]
+    def _varied(self, key: tuple[Any, ...], load: Callable[[], Any], warp: dict[str, Any]) -> Any:
+        """Return a model with some settings; it is loaded once, and varied once by each."""
+        self.models[key] = self._once(key, load)
         ways = (*key, repr(warp))
         if ways not in self.varied:
             self.varied[ways] = self.models[key].varied(**warp)
         return self.varied[ways]
+
+    def _once(self, key: tuple[Any, ...], load: Callable[[], Any]) -> Any:
+        if key not in self.loaded:
+            self.loaded[key] = load()
+        return self.loaded[key]
 
     def _settings(self, source: Source) -> dict[str, Any]:
         """Return the settings of a model: what a proposal leaves out is taken from the base."""
