@@ -1,4 +1,7 @@
-"""Token sequences few enough to list, an editor from a table, and the matrix of its chain."""
+"""Token sequences few enough to list, an editor from a table, and the matrix of its chain.
+
+Also a distribution that hides its list of items.
+"""
 
 import itertools
 
@@ -7,6 +10,19 @@ import numpy as np
 import quasir as qr
 from quasir.samplers.local_chains import log_metropolis
 from quasir.samplers.rwmh import MASK, Edit, log_directions, positions
+
+
+class Unlisted:
+    """A distribution whose items cannot be listed."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def sample(self, n, rng):
+        return self.table.sample(n, rng)
+
+    def log_prob(self, items):
+        return self.table.log_prob(items)
 
 
 class TableEditor:

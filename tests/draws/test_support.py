@@ -10,22 +10,10 @@ import quasir as qr
 from quasir.draws.support import BaseCheck, check_by_base
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
+from tests.sequences import Unlisted
 
 BASE = qr.Table({"a": 0.5, "b": 0.5})
 ONLY_A = qr.Table({"a": 1.0})
-
-
-class Unlisted:
-    """A distribution whose items cannot be listed."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def sample(self, n, rng):
-        return self.table.sample(n, rng)
-
-    def log_prob(self, items):
-        return self.table.log_prob(items)
 
 
 def test_a_cut_support_is_an_error_before_drawing_where_it_is_listed():

@@ -8,25 +8,24 @@ import pytest
 import quasir as qr
 from quasir.core.streams import BLOCK
 from quasir.samplers.base import blocks_for, warn_if_hopeless
+from tests.sequences import Unlisted
 
 EVEN = qr.Table({"a": 0.5, "b": 0.5})
 HALF = qr.Table({"a": 1.0})
 
 
-class Counting:
+class Counting(Unlisted):
     """A proposal that counts what it is asked for, and whose support is not listed."""
 
     prefix_stable = True
 
-    def __init__(self, proposal=EVEN):
-        self._proposal, self.asked = proposal, []
+    def __init__(self):
+        super().__init__(EVEN)
+        self.asked = []
 
     def sample(self, n, rng):
         self.asked.append(n)
-        return self._proposal.sample(n, rng)
-
-    def log_prob(self, items):
-        return self._proposal.log_prob(items)
+        return super().sample(n, rng)
 
 
 EVERY = {

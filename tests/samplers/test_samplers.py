@@ -7,24 +7,12 @@ from scipy import stats
 import quasir as qr
 from quasir.core.streams import BLOCK
 from quasir.samplers.incremental_qrs import BestDraws
+from tests.sequences import Unlisted
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
 RARE_TARGET = qr.Table({"a": 1.0})
 RARE = qr.Table({"a": 1e-7, "b": 1 - 1e-7})
-
-
-class Hidden:
-    """A proposal whose support is not listed."""
-
-    def __init__(self, proposal):
-        self._proposal = proposal
-
-    def sample(self, n, rng):
-        return self._proposal.sample(n, rng)
-
-    def log_prob(self, items):
-        return self._proposal.log_prob(items)
 
 
 @pytest.mark.parametrize("n", [1, 10, 1000, 5000])
@@ -94,14 +82,14 @@ def test_log_p_beta_is_normalised_and_not_log_q():
 
 def test_where_the_support_is_not_listed_z_beta_is_estimated():
     exact = qr.QRS(TARGET, PROPOSAL, beta=2)
-    asked = qr.QRS(TARGET, Hidden(PROPOSAL), beta=2)
+    asked = qr.QRS(TARGET, Unlisted(PROPOSAL), beta=2)
     items = np.arange(5, 15)
     np.testing.assert_allclose(asked.log_prob(items), exact.log_prob(items), atol=0.02)
-    drawn = qr.QRS(TARGET, Hidden(PROPOSAL), beta=2)
+    drawn = qr.QRS(TARGET, Unlisted(PROPOSAL), beta=2)
     samples = drawn.sample(20_000, seed=3)
     np.testing.assert_allclose(drawn.log_prob(samples.items), samples.log_p_beta)
     np.testing.assert_allclose(drawn.log_prob(items), exact.log_prob(items), atol=0.02)
-    some = qr.IncrementalQRS(TARGET, Hidden(PROPOSAL), 0.4).sample(5000, seed=1)
+    some = qr.IncrementalQRS(TARGET, Unlisted(PROPOSAL), 0.4).sample(5000, seed=1)
     listed = qr.IncrementalQRS(TARGET, PROPOSAL, 0.4).sample(5000, seed=1)
     np.testing.assert_allclose(some.log_p_beta, listed.log_p_beta, atol=0.06)
 
@@ -229,17 +217,17 @@ def test_no_probability_is_above_1(sampler):
     for seed in range(30):
         made = sampler(CERTAIN, MIXED).sample(10, seed=seed)
         np.testing.assert_allclose(made.log_p_beta, 0.0, atol=1e-15)  # a mixture lists its items
-        made = sampler(CERTAIN, Hidden(MIXED)).sample(10, seed=seed)
+        made = sampler(CERTAIN, Unlisted(MIXED)).sample(10, seed=seed)
         assert (made.log_p_beta <= 0).all()
         assert made.log_p_beta.min() > -1.5
-    level = sampler(CERTAIN, Hidden(MIXED))
+    level = sampler(CERTAIN, Unlisted(MIXED))
     if hasattr(level, "log_prob"):
         assert level.log_prob(["a", "a"]).max() <= 0
 
 
 def test_a_density_may_be_above_1():
     narrow, wide = (qr.from_scipy(stats.norm(0, s)) for s in (0.1, 1.0))
-    undeclared = narrow.log_prob, Hidden(wide)
+    undeclared = narrow.log_prob, Unlisted(wide)
     for target, proposal in ((narrow, wide), undeclared):
         made = qr.QRS(target, proposal, beta=11.0).sample(500, seed=0)
         exact = narrow.log_prob(made.items)
@@ -251,7 +239,7 @@ def test_a_mixture_lists_what_its_components_can_give():
     assert set(MIXED.support) == {"a", "b", "c"}
     dice = qr.Mixture([qr.from_scipy(stats.randint(1, 4)), qr.Table({3: 1, 7: 1})])
     assert list(dice.support) == [1, 2, 3, 7]
-    assert qr.Mixture([CERTAIN, Hidden(CERTAIN)]).support is None
+    assert qr.Mixture([CERTAIN, Unlisted(CERTAIN)]).support is None
     with pytest.raises(qr.errors.InputError, match="cannot fall below"):
         qr.draw(qr.Product(MIXED), CERTAIN, 10, seed=0)
     two = qr.Mixture([qr.from_scipy(stats.norm(x)) for x in (0, 5)])
@@ -262,7 +250,7 @@ def test_a_mixture_lists_what_its_components_can_give():
 def test_replayed_draws_of_another_proposal_do_not_change_log_prob():
     """An estimate of Z_beta on draws of another q must not become the sampler's own."""
     target = qr.Table({"a": 0.5, "b": 0.5})
-    proposal = Hidden(qr.Table({"a": 0.9, "b": 0.1}))
+    proposal = Unlisted(qr.Table({"a": 0.9, "b": 0.1}))
     others = qr.draw(target, qr.Table({"a": 0.1, "b": 0.9}), 5_000, seed=0)
     sampler = qr.QRS(target, proposal, beta=1.0)
     sampler.replay(others)
