@@ -95,8 +95,8 @@ def test_near_the_ceiling_the_mean_is_bounded_for_certain(seed):
         log_beta = space.log_ceiling + math.log(near)
         # Draws that never show the large ratios: what is certain must not depend on them.
         counts = np.where(space.w < space.w.max(), rng.multinomial(2000, space.q), 0)
-        ground = Assumptions(log_ceiling=space.log_ceiling)
-        found.append(tvd_evidence(space.spread(counts), log_beta, ground))
+        assumed = Assumptions(log_ceiling=space.log_ceiling)
+        found.append(tvd_evidence(space.spread(counts), log_beta, assumed))
         spaces.append((space.tvd(math.exp(log_beta)), 1 - math.sqrt(min(near, 1.0))))
     true, certain = np.mean(spaces, axis=0)
     made = mean_guarantee(found, len(found) + 3).tvd

@@ -110,12 +110,12 @@ def false_runs(truth, is_false, **how):
 def test_no_guarantee_is_false_too_often(name):
     truth = Truth(*SPACES[name])
     levels = truth.levels()
-    ground = Assumptions(log_ceiling=truth.log_ceiling)
+    assumed = Assumptions(log_ceiling=truth.log_ceiling)
     false = dict.fromkeys(("tvd", "truncated_mass", "kl", "rate", "moment", "choice"), 0)
     for looks in truth.runs():
         wrong = set()
         for spread in looks:
-            found = guarantees(spread, np.log(levels), ground)
+            found = guarantees(spread, np.log(levels), assumed)
             for i, beta in enumerate(levels):
                 wrong |= {
                     part
@@ -128,7 +128,7 @@ def test_no_guarantee_is_false_too_often(name):
                 ):
                     if not ends[0] - 1e-9 <= getattr(truth, part)(beta) <= ends[1] + 1e-9:
                         wrong.add(part)
-            chosen = guaranteed_level(spread, "tvd", CONSTRAINT, ground)
+            chosen = guaranteed_level(spread, "tvd", CONSTRAINT, assumed)
             if truth.tvd(math.exp(chosen)) > CONSTRAINT + 1e-9:
                 wrong.add("choice")
         for part in wrong:
@@ -148,8 +148,8 @@ def test_without_a_ceiling_the_guarantees_from_z_hold():
     base = Truth(np.array([0.5, 0.5]), np.array([2 * (1 - 1e-3) * 1.0, 2 * 1e-3 * 300]))
     false = 0
     for own, other in zip(truth.runs(runs=RUNS // 3), base.runs(runs=RUNS // 3), strict=True):
-        ground = Assumptions.of_base(other[-1], base.log_ceiling)
-        false += any(guarantees(s, np.log([beta]), ground).tvd[0] < truth.tvd(beta) for s in own)
+        assumed = Assumptions.of_base(other[-1], base.log_ceiling)
+        false += any(guarantees(s, np.log([beta]), assumed).tvd[0] < truth.tvd(beta) for s in own)
     assert false <= binom.isf(1e-6, RUNS // 3, 0.05)
 
 

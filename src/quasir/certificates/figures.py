@@ -53,31 +53,21 @@ def panels_of(curve: Curve) -> list[Panel]:
     return [Panel(name, LABELS[name], drawn) for name, drawn in lines.items() if drawn]
 
 
-def plot_curve(curve: Curve) -> Figure:
-    """Draw all panels, two in a row."""
+def plot_curve(curve: Curve, panels: list[Panel] | None = None) -> Figure:
+    """Draw panels, two in a row, by default all; one alone is as wide as a column."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    panels = panels_of(curve)
-    rows = -(-len(panels) // 2)
+    panels = panels_of(curve) if panels is None else panels
+    columns = min(len(panels), 2)
+    rows = -(-len(panels) // columns)
     with rc_context({"font.size": FONT}):
-        figure = Figure(figsize=(2 * COLUMN, rows * HEIGHT), layout="constrained")
-        places = figure.subplots(rows, 2, squeeze=False).ravel()
+        figure = Figure(figsize=(columns * COLUMN, rows * HEIGHT), layout="constrained")
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, panel in zip(places, panels, strict=False):
             draw_panel(axes, curve, panel)
         for axes in places[len(panels) :]:
             axes.set_axis_off()
-    return figure
-
-
-def plot_panel(curve: Curve, panel: Panel) -> Figure:
-    """Draw one panel, as wide as a column."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"font.size": FONT}):
-        figure = Figure(figsize=(COLUMN, HEIGHT), layout="constrained")
-        draw_panel(figure.subplots(), curve, panel)
     return figure
 
 

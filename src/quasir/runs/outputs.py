@@ -17,7 +17,7 @@ from typing import Any
 
 from quasir.certificates.contexts_certificate import ContextsCertificate
 from quasir.certificates.curve import Curve
-from quasir.certificates.figures import panels_of, plot_curve, plot_panel
+from quasir.certificates.figures import panels_of, plot_curve
 from quasir.core.files import make_folder, write_bytes, write_json, write_text, write_with
 from quasir.core.items import text_of
 from quasir.errors import InputError
@@ -198,7 +198,7 @@ def write_figures(folder: Path, curve: Curve) -> None:
     """Write `figures/tradeoff.png`, and each panel in its own file, as wide as a column."""
     write_figure(folder, curve)
     for panel in panels_of(curve):
-        _write_png(folder, panel.name, plot_panel(curve, panel))
+        _write_png(folder, panel.name, plot_curve(curve, [panel]))
 
 
 def _write_png(folder: Path, name: str, figure: Any) -> Path:
