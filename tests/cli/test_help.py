@@ -1,13 +1,67 @@
-"""Every command explains itself, and the documents say what it says."""
+"""Every command explains itself, the documents say what it says, and completion completes."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import quasir
 from quasir.cli.main import COMMANDS, app, document
 
+ROOT = Path(quasir.__file__).parents[1]
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Put `quasir` on the path of an empty home; return a function that runs a line in bash."""
+    script = tmp_path / "bin" / "quasir"
+    script.parent.mkdir()
+    source = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom quasir.cli import main\nmain()\n"
+    script.write_text(f"#!{sys.executable}\n{source}")
+    script.chmod(0o755)
+    path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
+    # Which shell a terminal has is typer's to find out; here it is given.
+    given = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+
+    def run(line):
+        return subprocess.run(
+            ["bash", "-c", line],
+            capture_output=True,
+            text=True,
+            env=os.environ | given | {"HOME": str(tmp_path), "PATH": path},
+        )
+
+    return run
+
+
+def test_bash_completes_commands_after_the_installation(command, tmp_path):
+    installed = command("quasir --install-completion bash")
+    assert installed.returncode == 0, installed.stderr
+    assert "quasir.sh" in (tmp_path / ".bashrc").read_text()
+    typed = "COMP_WORDS=(quasir re); COMP_CWORD=1; _quasir_completion quasir; echo ${COMPREPLY[*]}"
+    completed = command(f"source ~/.bash_completions/quasir.sh; {typed}")
+    assert completed.stdout.split() == ["report", "recipes"]
+
+
+def test_zsh_has_a_function_that_completes(command, tmp_path):
+    assert command("quasir --install-completion zsh").returncode == 0
+    assert "fpath" in (tmp_path / ".zshrc").read_text()
+    function = (tmp_path / ".zfunc" / "_quasir").read_text()
+    assert "_QUASIR_COMPLETE=complete_zsh" in function
+    completed = command("_QUASIR_COMPLETE=complete_zsh _TYPER_COMPLETE_ARGS='quasir re' quasir")
+    assert "report" in completed.stdout
+    assert "recipes" in completed.stdout
+    assert "doctor" not in completed.stdout
+
+
+def test_the_command_alone_shows_its_help(command):
+    shown = command("quasir")
+    assert "Usage: quasir" in shown.stdout + shown.stderr
+    assert "doctor" in shown.stdout + shown.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

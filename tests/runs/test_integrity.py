@@ -2,13 +2,18 @@
 
 import json
 import shutil
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import quasir as qr
+from quasir import recipes
+from quasir.core.progress import Quiet
 from quasir.runs import fitting
 from quasir.runs.fitting import FIT
+from quasir.runs.integrity import refuse_changes
 from quasir.store import Store
 from quasir.store.manifest import seal_of
 
@@ -156,21 +161,14 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path, monkeypatch):
     class Stop(Exception):
         pass
 
-    from quasir.core.progress import Quiet
-
     class Impatient(Quiet):
+        @contextmanager
         def stage(self, label):
-            from contextlib import contextmanager
+            def report(done, wanted, proposed):
+                if label == "fitting" and done >= 2048:
+                    raise Stop
 
-            @contextmanager
-            def staged():
-                def report(done, wanted, proposed):
-                    if label == "fitting" and done >= 2048:
-                        raise Stop
-
-                yield report
-
-            return staged()
+            yield report
 
     out = tmp_path / "stopped"
     with pytest.raises(Stop):
@@ -183,3 +181,41 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path, monkeypatch):
     resumed = qr.run(RECIPE | {"draws": 1024}, out=out, progress=False)
     assert resumed.recipe.fitted == whole.recipe.fitted
     np.testing.assert_array_equal(resumed.draws.log_p, whole.draws.log_p)
+
+
+FITTED = """\
+base: {table: {a: 0.4, ab: 0.3, c: 0.2, d: 0.1}}
+features: {isa: {contains: a}, long: {search: ..}}
+want: {isa: 0.5}
+lambda: {long: 3}
+fitted: {isa: 1.25}
+"""
+
+
+def refuse(now):
+    before = recipes.parse(FITTED, "before.yaml")
+    refuse_changes(before, recipes.parse(now, "now.yaml"), Path("run"))
+
+
+@pytest.mark.parametrize("fitted", ["fitted: {isa: 1.25}\n", "", "fitted: {}\n"])
+def test_what_was_fitted_may_be_left_out(fitted):
+    refuse(FITTED.replace("fitted: {isa: 1.25}\n", fitted))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("lambda: {long: 3}\n", ""), r"lambda was \{'long': 3.0\}, now absent"),
+        (("long: 3}", "long: 2}"), r"lambda was \{'long': 3.0\}, now \{'long': 2.0\}"),
+        (("isa: 1.25", "isa: 1.5"), r"fitted was \{'isa': 1.25\}, now \{'isa': 1.5\}"),
+    ],
+)
+def test_another_lambda_is_refused_by_name(change, says):
+    with pytest.raises(qr.errors.StoreError, match=says):
+        refuse(FITTED.replace(*change))
+
+
+def test_a_lambda_that_was_not_there_is_refused():
+    before = recipes.parse(FITTED.replace("lambda: {long: 3}\n", ""), "before.yaml")
+    with pytest.raises(qr.errors.StoreError, match="lambda was absent, now"):
+        refuse_changes(before, recipes.parse(FITTED, "now.yaml"), Path("run"))

@@ -11,6 +11,7 @@ from quasir.report.shown_texts import first_accepted
 from quasir.runs import sample_run
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
+from tests.cli.helpers import LETTERS, quasir
 from tests.report.reading import data_of, text_in
 
 BASE = qr.Table({"a": 0.5, "b": 0.3, "c": 0.15, "<script>": 0.05})
@@ -166,3 +167,29 @@ def test_a_run_of_many_draws_writes_its_report_shard_by_shard(tmp_path, monkeypa
     assert [text["draw"] for text in data["texts"]] == shown.tolist()
     assert [text_in(text) for text in data["texts"]] == [draws.items[i] for i in shown]
     assert {path.name for path in many.folder.iterdir()} >= {"tradeoff.csv", "certificate.json"}
+
+
+def test_the_commands_stream_on_request(tmp_path):
+    (tmp_path / "letters.yaml").write_text(LETTERS)
+    quasir("draw", tmp_path / "letters.yaml", "--out", tmp_path / "run")
+    plain = json.loads(quasir("tradeoff", tmp_path / "run", "--json")[0])
+    out, err = quasir("tradeoff", tmp_path / "run", "--stream", "--json")
+    told = json.loads(out)
+    assert told["streamed"]
+    assert not plain["streamed"]
+    assert "betas are whole powers of e^" in err
+    assert (tmp_path / "run" / "draws" / "shard-00000.summary").exists()
+    whole = qr.tradeoff(qr.Draws.load(tmp_path / "run"), log_betas=told["columns"]["log_beta"])
+    for name in ("acceptance_rate", "tvd", "kl", "moment:vowel"):
+        np.testing.assert_allclose(
+            told["columns"][name], whole.columns()[name], rtol=1e-9, atol=1e-13, err_msg=name
+        )
+    one, _ = quasir("sample", tmp_path / "run", "-n", 200, "--beta", 0.5)
+    two, _ = quasir("sample", tmp_path / "run", "-n", 200, "--beta", 0.5, "--stream")
+    assert len(two.splitlines()) == 200
+    # Beta is the nearest edge, a millionth off where ratios are few: the same draws.
+    drawn = [[json.loads(line)["draw"] for line in lines.splitlines()] for lines in (one, two)]
+    assert drawn[0] == drawn[1]
+    more, err = quasir("sample", tmp_path / "run", "-n", 4200, "--beta", 0.5, "--stream")
+    assert len(more.splitlines()) == 4200
+    assert "drawing on" in err

@@ -11,8 +11,6 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-__all__ = ["Bar", "Bars", "clock", "say"]
-
 KEPT = {
     "fitting": "the draws of the fit are kept, and the same command goes on",
     "drawing": "the draws are kept, and the same command goes on",

@@ -25,8 +25,6 @@ from quasir.compare.compare_recipe import compare_recipe
 from quasir.compare.sampler_table import WIDTH, as_json, samplers_markdown
 from quasir.errors import InputError
 
-__all__ = ["compare"]
-
 
 def compare(
     recipe: RecipeName,

@@ -27,8 +27,6 @@ from quasir.cli.watch import watch
 from quasir.core import __version__
 from quasir.errors import QuasirWarning
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="quasir",
     help="I.i.d. samples from a distribution you can only score, with a certificate.",

@@ -21,8 +21,6 @@ from quasir.cli.options import (
 from quasir.core.formatting import level_text, wrapped
 from quasir.runs.plan import SHARE, Plan, Range, plan_contexts
 
-__all__ = ["plan"]
-
 
 @with_choice
 def plan(

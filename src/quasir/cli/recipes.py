@@ -11,8 +11,6 @@ from quasir.cli.options import Json, Seed, nameable
 from quasir.recipes import BUILT_IN, dump, find, read
 from quasir.recipes.describe import terms_of
 
-__all__ = ["recipes"]
-
 
 def recipes(
     what: Annotated[

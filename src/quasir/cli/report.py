@@ -9,8 +9,6 @@ from quasir.runs.outputs import write_context_page
 from quasir.runs.pipeline import finish
 from quasir.store import locked
 
-__all__ = ["report"]
-
 
 def report(
     run: RunFolder, context: ContextNumber = None, json: Json = False, seed: Seed = None

@@ -17,8 +17,6 @@ from quasir.cli.options import (
 from quasir.runs import pipeline
 from quasir.runs.outputs import describe_outputs
 
-__all__ = ["run"]
-
 
 def run(
     recipe: RecipeName,

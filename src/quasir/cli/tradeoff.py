@@ -9,8 +9,6 @@ from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream, ope
 from quasir.errors import StoreError
 from quasir.runs.outputs import describe_tradeoff, write_curve
 
-__all__ = ["tradeoff"]
-
 
 def tradeoff(
     run: RunFolder,

@@ -14,8 +14,6 @@ from quasir.runs.integrity import command
 from quasir.runs.pipeline import folder_of, read_recipe
 from quasir.runs.tune import guide_recipe, tune_recipe
 
-__all__ = ["tune"]
-
 
 def tune(
     recipe: RecipeName,

@@ -18,8 +18,6 @@ from quasir.certificates.curve import tradeoff
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 
-__all__ = ["MOST", "Need", "allocated", "most_draws", "need_of", "pilot", "shared_out"]
-
 PILOT = 4
 """A quarter of the draws is shared equally; half of the rest is given out next, then the rest."""
 MARGIN = 1.1
