@@ -38,6 +38,8 @@ VALUES = {
     "logit_bias": "{'7': 1.0}",
     "mask": "{regex: a}",
     "dtype": "float32",
+    "quantization": "4bit",
+    "trust_remote_code": "true",
     "temperature": "1",
     "top_k": "3",
     "top_p": "0.5",
