@@ -16,6 +16,7 @@ from quasir.cli.compare import compare
 from quasir.cli.doctor import doctor
 from quasir.cli.draw import draw
 from quasir.cli.ending import EXIT_CODES, code_of, prepare_streams
+from quasir.cli.models import models
 from quasir.cli.plan import plan
 from quasir.cli.recipes import recipes
 from quasir.cli.report import report
@@ -35,7 +36,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog=EXIT_CODES,
 )
-for command in (run, draw, watch, plan, tradeoff, sample, report, tune, compare, recipes, doctor):
+for command in (
+    run,
+    draw,
+    watch,
+    plan,
+    tradeoff,
+    sample,
+    report,
+    tune,
+    compare,
+    recipes,
+    models,
+    doctor,
+):
     app.command()(command)
 
 COMMANDS = tuple(

@@ -97,10 +97,14 @@ def _choice(choice: Choice) -> str:
 def terms_of(recipe: Recipe) -> list[str]:
     """Return the terms of the weights, each once; an unknown or external model has none."""
     fields = [vars(part).get(name) for part in recipe.parts(Part) for name in ("model", "adapter")]
-    found: list[str] = []
-    for name in dict.fromkeys(fields):
-        if name is not None and name.startswith("quasir/"):
-            card = MODELS / name.removeprefix("quasir/") / "README.md"
-            text = card.read_text(encoding="utf-8") if card.is_file() else ""
-            found += [terms for terms in LINE.findall(text)[:2] if terms != UNSAID][-1:]
-    return list(dict.fromkeys(found))
+    found = [terms_of_model(name) for name in dict.fromkeys(fields) if name is not None]
+    return list(dict.fromkeys(terms for terms in found if terms))
+
+
+def terms_of_model(name: str) -> str | None:
+    """Return the terms of a built-in model's weights, from its card."""
+    card = MODELS / name.removeprefix("quasir/") / "README.md"
+    if not name.startswith("quasir/") or not card.is_file():
+        return None
+    said = LINE.findall(card.read_text(encoding="utf-8"))[:2]
+    return next((terms for terms in reversed(said) if terms != UNSAID), None)

