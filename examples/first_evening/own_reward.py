@@ -3,7 +3,8 @@
 import quasir as qr
 
 
-def reward(text):  # at most 1, and it says so below
+def reward(text):
+    """Return how near a text is to twelve words: at most 0."""
     return -abs(len(text.split()) - 12) / 12
 
 

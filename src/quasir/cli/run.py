@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from quasir import recipes
 from quasir.cli.bar import Bars
 from quasir.cli.options import (
+    MOST_SAMPLES,
     AllowCode,
     Column,
     Context,
@@ -11,15 +18,25 @@ from quasir.cli.options import (
     Draws,
     Json,
     Out,
-    RecipeName,
     Seed,
+    nameable,
 )
+from quasir.core.files import is_file, make_folder, write_text
+from quasir.errors import InputError
+from quasir.recipes.one_line import name_recipe, write_recipe
 from quasir.runs import pipeline
 from quasir.runs.outputs import describe_outputs
 
 
 def run(
-    recipe: RecipeName,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            help="A built-in recipe, a YAML file, or a run's folder; none with --base.",
+            callback=nameable,
+        ),
+    ] = None,
     draws: Draws = None,
     out: Out = None,
     context: Context = None,
@@ -28,21 +45,84 @@ def run(
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
+    base: Annotated[
+        str | None, typer.Option(help="Instead of a recipe: a model, or a server's URL.")
+    ] = None,
+    contains: Annotated[
+        list[str] | None, typer.Option(help="Every text has this; may be repeated.")
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(help="The whole text matches this expression.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="The text is JSON of the schema in this file.")
+    ] = None,
+    choice: Annotated[str | None, typer.Option(help="The text is one of these: yes,no.")] = None,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="MODEL:LABEL=0.5 in the mean; without =, every text.", metavar="MODEL:LABEL[=MEAN]"
+        ),
+    ] = None,
+    want: Annotated[
+        list[str] | None, typer.Option(help="Another mean of a feature.", metavar="FEATURE=MEAN")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="What the texts go on from.")] = None,
+    chat: Annotated[
+        str | None, typer.Option(help="The user's message that the texts answer.")
+    ] = None,
+    tvd: Annotated[
+        float | None,
+        typer.Option(help="Guaranteed with confidence 0.95; 0.1 if left out.", min=0, max=1),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="The length limit of a text.", min=1)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="How many samples to keep.", min=1, max=MOST_SAMPLES)
+    ] = None,
 ) -> None:
     """Run a recipe: draws, trade-off, samples, report.
 
     The report opens in a browser. If the run is stopped, the same command goes on from there. With
     --contexts, the recipe refers to fields of the contexts, as in {question}, and --draws is for
-    all of them together.
+    all of them together. With --base, the recipe is written from the other options.
 
     Example: quasir run scientists --out runs/scientists
+
+    Example: quasir run --base quasir/smollm2 --chat "Name a drink." --contains coffee
     """
+    options = {
+        "contains": contains,
+        "regex": regex,
+        "schema": schema,
+        "choice": choice,
+        "classifier": classifier,
+        "want": want,
+        "prompt": prompt,
+        "chat": chat,
+        "tvd": tvd,
+        "max_tokens": max_tokens,
+        "samples": samples,
+    }
+    given = {name: value for name, value in options.items() if value not in (None, [])}
+    bars = Bars()
+    if base is not None and recipe is None:
+        recipe, out = _written(base, given, out, bars)
+    elif base is not None or given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--base"
+        raise InputError(f"{names} stand for a recipe: give --base with them, and no recipe.")
+    elif recipe is None:
+        raise InputError(
+            "give a recipe, or --base and a constraint: quasir run scientists, or quasir run "
+            "--base quasir/smollm2 --contains coffee. `quasir recipes` lists the built-in ones."
+        )
     made = pipeline.run(
         recipe,
         out,
         draws=draws,
         seed=seed,
-        progress=Bars(),
+        progress=bars,
         context=context,
         allow_code=allow_code,
         contexts=contexts,
@@ -52,3 +132,17 @@ def run(
         print((made.folder / "certificate.json").read_text(), end="")
     else:
         print(describe_outputs(made))
+
+
+def _written(base: str, given: dict[str, Any], out: Path | None, bars: Bars) -> tuple[str, Path]:
+    """Write the recipe that the options mean, beside the folder of its run; return both."""
+    plain = write_recipe(base, **given)
+    text = recipes.dump(recipes.from_dict(plain))
+    folder = out or Path("runs") / name_recipe(plain)
+    path = folder.parent / f"{folder.name}.yaml"
+    if is_file(path) and path.read_text(encoding="utf-8") != text:
+        raise InputError(f"{path} is another recipe: give another folder with --out.")
+    make_folder(path.parent)
+    write_text(path, text)
+    bars.say(f"these options mean {path}")
+    return str(path), folder

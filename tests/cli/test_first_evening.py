@@ -1,4 +1,4 @@
-"""`quasir models`: what is there, and a file that is not the one that was tested."""
+"""What a user types first: `quasir models`, and a run in one line."""
 
 import json
 import zipfile
@@ -59,3 +59,17 @@ def test_what_cannot_be_fetched():
     with pytest.raises(qr.errors.InputError, match="there is quasir/smollm2"):
         fetching.fetch("gpt-17")
     assert call("get").exit_code == 2
+
+
+def test_a_run_in_one_line_writes_its_recipe_and_goes_on(tmp_path):
+    options = ["--base", "quasir/biographies", "--contains", "born", "--max-tokens", "12"]
+    where = ["--out", str(tmp_path / "born"), "--draws", "512", "--samples", "3", "--tvd", "0.3"]
+    first = CliRunner().invoke(app, ["run", *options, *where])
+    assert first.exit_code == 0, first.output
+    assert (tmp_path / "born.yaml").is_file()
+    assert "TVD at most 0.3" in first.output
+    assert CliRunner().invoke(app, ["run", *options, *where]).exit_code == 0
+    other = CliRunner().invoke(app, ["run", *options, "--contains", "x", *where])
+    assert "is another recipe" in str(other.exception)
+    for wrong, words in ([], "give a recipe"), (["scientists", "--contains", "x"], "no recipe"):
+        assert words in str(CliRunner().invoke(app, ["run", *wrong]).exception)
