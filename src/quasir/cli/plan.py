@@ -95,9 +95,9 @@ def as_text(made: Plan, machines: int, hours: float) -> str:
         ("samples among them", _range(made.samples, whole=True)),
     ]
     if made.per_second is not None and made.seconds is not None:
-        of_workers = f"a machine, {made.workers} worker{'s' if made.workers > 1 else ''}"
+        of_workers = f"per machine, {made.workers} worker{'s' if made.workers > 1 else ''}"
         rows += [
-            ("draws a second", f"{_range(made.per_second)} {of_workers}"),
+            ("draws per second", f"{_range(made.per_second)} {of_workers}"),
             (
                 "hours",
                 f"{_range(made.seconds.times(1 / 3600 / machines))} on {machines} "
