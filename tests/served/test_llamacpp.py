@@ -1,14 +1,18 @@
 """llama.cpp for real: SmolLM2 (Q4_1) behind its server, on this machine."""
 
+import json
 import math
 
 import numpy as np
 import pytest
+import yaml
 
 import quasir as qr
 from quasir.errors import InputError
 from quasir.text.server_kinds import Sampling
+from tests.cli.helpers import quasir, start
 from tests.served.real_servers import llama_server, smollm2_folder
+from tests.waiting import wait_until
 
 PROMPT = "The capital of France is"
 
@@ -143,3 +147,39 @@ def test_it_agrees_with_the_same_weights_in_this_process(url):
     for name in ("log_z", "acceptance_rate"):
         a, b = (curve.at(beta=0.5).estimate(name) for curve in (ours, theirs))
         assert abs(a.value - b.value) < 4 * math.hypot(a.se, b.se)
+
+
+DRAWS = 160
+
+
+def kept(folder):
+    """Return the files of draws, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("draws/**/*")}
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_and_whose_server_restarts_ends_with_the_same_content(tmp_path):
+    recipe = {
+        "base": {"server": {"url": "", "concurrency": 2}, "prompt": PROMPT},
+        "features": {"paris": {"contains": "Paris"}},
+        "want": {"paris": 1},
+        "draws": DRAWS,
+        "max_tokens": 4,
+    }
+    contents = []
+    for name, kills in (("killed", 2), ("whole", 0)):
+        for kill in range(kills + 1):
+            with llama_server() as (address, _):  # at another address every time
+                recipe["base"]["server"]["url"] = address
+                (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe))
+                command = ("draw", tmp_path / "r.yaml", "--out", tmp_path / name)
+                if kill == kills:
+                    quasir(*command)
+                    continue
+                before, process = kept(tmp_path / name), start(*command)
+                wait_until(lambda a=before, at=tmp_path / name: kept(at) not in (a, {}), process)
+                process.kill()
+                process.communicate()
+        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+        contents.append((manifest["content"], manifest["draws"]))
+    assert contents[0] == contents[1]

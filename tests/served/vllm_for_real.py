@@ -83,5 +83,5 @@ def test_one_with_raw_log_probabilities_is_refused_at_another_temperature(url):
         cold = plain.varied(temperature=0.7)
         print("\n" + "\n".join(cold.probe.lines()))
         assert cold.probe.verdict == "refused"
-        with pytest.raises(ServerError, match="temperature is not in log q"):
+        with pytest.raises(ServerError, match="emperature is not in log q"):
             cold.sample(1, np.random.default_rng(0))
