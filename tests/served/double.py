@@ -56,7 +56,7 @@ class Double:
         self.lies = set()  # raw, colder, no_ids, no_end, no_seed, scores
         self.failures = []  # what happens to the next requests for completions
         self.requests = 0
-        self.seeds, self.headers = [], []
+        self.seeds, self.headers, self.masks = [], [], []
         self.noise = 0.0
         self.closed, self.delay = False, 0.0
         self.most_at_once = self.at_once = 0
@@ -97,7 +97,8 @@ class Double:
     def draw(self, body):
         time.sleep(self.delay)
         self.seeds.append(body["seed"])
-        rng = np.random.default_rng(None if "no_seed" in self.lies else body["seed"])
+        self.masks.append(body.get("structured_outputs"))
+        rng = np.random.default_rng(body["seed"])
         settings = {
             k: body[k] for k in ("temperature", "top_k", "top_p", "logit_bias") if k in body
         }
@@ -106,6 +107,8 @@ class Double:
             p = warped(NEXT[last].copy(), **settings)
             drawn = p**2 / (p**2).sum() if "colder" in self.lies else p
             last = int(rng.choice(len(p), p=drawn))
+            if "no_seed" in self.lies and not ids:
+                last = 1 + len(self.seeds) % 4  # no two requests that follow each other are alike
             ids.append(last)
             reported = NEXT[[*body["prompt"], *ids][-2]] if "raw" in self.lies else p
             log_probs.append(float(np.log(reported[last])))

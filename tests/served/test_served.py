@@ -329,6 +329,15 @@ def test_draws_follow_the_model(url):
     assert stats.chisquare(list(counts.values()), expected).pvalue > 1e-6
 
 
+def test_a_mask_is_sent_as_it_is_given_and_cuts_the_support(double, url):
+    masked = served(url, trust=True, mask={"choice": ["ab", "ba"]})
+    masked.sample(2, np.random.default_rng(0))
+    assert double.masks[-1] == {"choice": ["ab", "ba"]}
+    assert masked.truncates
+    assert not masked.scores_given
+    assert hash(masked.sampling)
+
+
 def test_a_plain_model_is_its_own_settings():
     assert Sampling(4).is_model
     assert not Sampling(4, temperature=0.9).is_model

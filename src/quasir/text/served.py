@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -141,7 +142,7 @@ class Served(LanguageModel):
             self.warp.top_k,
             None if self.warp.top_p in (None, 1) else self.warp.top_p,
             _biases(settings["logit_bias"]),
-            tuple(sorted((settings["mask"] or {}).items())),
+            json.dumps(settings["mask"], sort_keys=True) if settings["mask"] else "",
         )
         self.protocol.check(self.sampling)
         self.prompt, self.chat = settings["prompt"], as_chat(settings["chat"])
@@ -173,6 +174,11 @@ class Served(LanguageModel):
     def prompted(self, prompt: str) -> Served:
         """Return this model with a prompt: it draws and scores continuations of the prompt."""
         return self.varied(prompt=prompt)
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        return self.protocol.end
 
     @property
     def truncates(self) -> bool:

@@ -8,6 +8,7 @@ temperature 1. `KINDS` says how; the documentation and the errors are made from 
 
 from __future__ import annotations
 
+import json
 import math
 import queue
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ class Sampling:
     top_k: int | None = None
     top_p: float | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
-    mask: tuple[tuple[str, Any], ...] = ()
+    mask: str = ""  # as JSON
 
     @property
     def cuts(self) -> bool:
@@ -162,7 +163,7 @@ class _VLLM(Protocol):
         if sampling.logit_bias:
             body["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias}
         if sampling.mask:
-            body["structured_outputs"] = dict(sampling.mask)
+            body["structured_outputs"] = json.loads(sampling.mask)
         return self.client.ask("/v1/completions", body, self._read)
 
     def _read(self, answer: Any) -> Drawn:
@@ -299,8 +300,8 @@ class _LlamaCpp(Protocol):
             listed = answer["completion_probabilities"][0]["top_logprobs"]
             return {entry["id"]: entry["logprob"] for entry in listed}
 
-        model = Sampling(sampling.max_tokens) == sampling
-        for n in [LISTED] * model + [self.vocabulary]:
+        model = sampling.is_model
+        for n in [LISTED] * model + [self.vocabulary or 10**6]:
             found = self._ask(read, prefix, 1, n_probs=n, logit_bias=[[plain, FORCED]])
             if token in found:
                 return float(found[token]) if model else _warped(found, token, sampling)
