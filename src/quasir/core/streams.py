@@ -59,6 +59,8 @@ class Purpose(IntEnum):
     GUIDE = 2**31 + 14  # draws that a guide's factors are fitted on; the index is the round
     CONTEXT = 2**31 + 15  # a context: its index, and the hash of its text
     LEARNED = 2**31 + 16  # items of a proposal that learned from draws: its hash is in the key
+    SEARCH_DRAW = 2**31 + 17  # draws of the search for a proposal; the index is the stage
+    SEARCH_TRAIN = 2**31 + 18  # the training of a head; the index is the round
 
 
 def root_seed(seed: Seed) -> int:

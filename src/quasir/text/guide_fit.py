@@ -10,7 +10,7 @@ draws, each from what the earlier ones gave.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,8 +80,15 @@ class Fit(NamedTuple):
     share: float
 
 
-def fit_guide(q: Guided, target: Target, n: int, seed: Seed, progress: Progress) -> Guided:
-    """Return q with fitted factors; see `Guided.fit`."""
+def fit_guide(
+    q: Guided,
+    target: Target,
+    n: int,
+    seed: Seed,
+    progress: Progress,
+    make: Callable[[Guided, int], Draws] | None = None,
+) -> Guided:
+    """Return q with fitted factors; see `Guided.fit`. A search makes the draws itself."""
     check_count("n", n, least=64)
     boosts = [part for part in q.guide.parts if isinstance(part, Boost)]
     if not boosts:
@@ -100,8 +107,11 @@ def fit_guide(q: Guided, target: Target, n: int, seed: Seed, progress: Progress)
         tried = np.minimum(log_factors, np.log(LARGEST))
         tried = np.where(_goes_on(machine), np.maximum(tried, np.log(RARE)), tried)
         now = _with_factors(q, machine, tried, share)
-        streams = derived_seed(root, Purpose.GUIDE, number)
-        draws = draw(target, now, size, streams, progress=progress)
+        if make is not None:
+            draws = make(now, size)
+        else:
+            streams = derived_seed(root, Purpose.GUIDE, number)
+            draws = draw(target, now, size, streams, progress=progress)
         rounds.append(_round(now, machine, draws, tried))
         found = sum(len(r.log_b) for r in rounds)
         if found < FEW and number + 1 < len(sizes):

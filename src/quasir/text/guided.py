@@ -40,6 +40,8 @@ from quasir.text.texts import as_texts
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
+ROUNDING = 1e-12
+"""A share below this is what rounding left of 0."""
 MACHINES = 8
 """Compiled guides that the prompts of one model share, at most."""
 
@@ -84,6 +86,8 @@ class Guided:
     """
 
     prefix_stable = True
+    record: Any = None
+    """What a search tried, and why it chose this proposal (`propose`)."""
 
     def __init__(self, base: CausalLM, guide: Guide, share: float = 0.0) -> None:
         if not isinstance(guide, Guide):
@@ -107,7 +111,7 @@ class Guided:
         features: Sequence[Feature],
         every: int,
     ) -> None:
-        self.base, self.share = base, max(share, 0.0)
+        self.base, self.share = base, share if share > ROUNDING else 0.0
         self.parts, self.features, self.every = tuple(parts), tuple(features), every
         self.tokenizer, self.max_tokens = base.tokenizer, base.max_tokens
         self._refuse_other_settings()
@@ -116,7 +120,7 @@ class Guided:
     @property
     def guide(self) -> Guide:
         """The guide of the first part."""
-        guide = self.parts[0].guide
+        guide = self.parts[0].guide if self.parts else None
         return Both(()) if guide is None else guide
 
     @property
@@ -296,6 +300,8 @@ class Guided:
     def log_prob_parts(self, items: Items) -> tuple[Array, Array]:
         """Return log a of each text, and log q under every part, from one pass."""
         texts = as_texts(items, self.tokenizer)
+        if not self.parts:
+            return self.base.log_prob(texts), np.zeros((0, len(texts)))
         return self.base._with_less_memory(
             lambda rows: score_guided(self.base, texts, self._compiled, self._state)
         )
