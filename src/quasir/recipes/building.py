@@ -31,9 +31,12 @@ from quasir.recipes.schema import MODEL_NAMES, SERVED, WARP, WEIGHTS, Recipe, So
 from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.product import Product
 
+FOUND = ".safetensors"
+"""How the file of a proposal ends that a search has found."""
 BUILT_IN_GUIDES = {
-    f"quasir/{path.name.removesuffix('-guide.json')}": path
-    for path in sorted((Path(__file__).parent / "built_in").glob("*-guide.json"))
+    f"quasir/{path.stem.removesuffix('-guide')}": path
+    for path in sorted((Path(__file__).parent / "built_in").iterdir())
+    if path.suffix == FOUND or path.name.endswith("-guide.json")
 }
 """The guides that come with the package, by name."""
 Identity = dict[str, str | None]
@@ -247,7 +250,12 @@ class _Sources:
             inner = self.make(source.model_copy(update={"guide": None, "share": None}))
             if not callable(getattr(inner, "guided", None)):
                 raise RecipeError("a guide needs a causal language model, and the base is none.")
-            return inner.guided(self._guide(source.guide), source.share or 0.0)
+            guide = self._guide(source.guide)
+            if isinstance(guide, guides.Guide):
+                return inner.guided(guide, source.share or 0.0)
+            if source.share is not None:
+                raise RecipeError(f"{source.guide.file} has the base's share in it: leave it out.")
+            return guide.placed(inner, self.features)
         if source.table is not None:
             return Table(source.table)
         if source.poisson is not None:
@@ -356,7 +364,8 @@ class _Sources:
         return [model.identity() for model in self.models.values()] + files
 
 
-def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> guides.Guide:
+def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> Any:
+    """Return a guide, or a proposal that a search has kept, which is placed on a base."""
     if spec.file is not None:
         path = BUILT_IN_GUIDES.get(spec.file, folder / spec.file)
         if not path.is_file():
@@ -364,6 +373,10 @@ def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) 
                 f"there is no file {short_repr(str(path), 200)}, which a guide names; built in are "
                 f"{', '.join(BUILT_IN_GUIDES)}."
             )
+        if path.suffix == FOUND:
+            from quasir.text.found import read_proposal
+
+            return read_proposal(path)
         return guides.load(path)
     parts: list[guides.Guide] = []
     for name in spec.mask or []:

@@ -51,6 +51,8 @@ def _chat(source: Source) -> str:
 
 def _proposal(source: Source) -> str:
     """Return a proposal in words."""
+    if source.auto:
+        return "what a search will find"
     if source.guide is not None:
         inner = _proposal(source.model_copy(update={"guide": None, "share": None}))
         share = f", {source.share:.3g} of the draws without it" if source.share else ""

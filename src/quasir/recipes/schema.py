@@ -135,6 +135,7 @@ class Source(Part):
     mixture: Annotated[list[Source], Field(min_length=1)] | None = None
     guide: GuideSpec | None = None
     share: Annotated[Finite, Field(ge=0, lt=1)] | None = None
+    auto: bool = False
     weight: Positive = 1.0
 
     @model_validator(mode="before")
@@ -142,6 +143,8 @@ class Source(Part):
     def _short(cls, value: Any) -> Any:
         if value == "base":
             return {}  # a proposal that leaves everything out is the base
+        if value == "auto":
+            return {"auto": True}
         return {"model": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -164,6 +167,8 @@ class Source(Part):
             raise ValueError(
                 f"{' and '.join(alien)} do not go with a server, which has loaded its model already"
             )
+        if self.auto and (kinds or of_model or self.guide is not None):
+            raise ValueError("auto is a search for a proposal: leave everything else out")
         if self.share is not None and self.guide is None:
             raise ValueError("share is the base's share of a guided model: it needs a guide")
         if len(before := self.given(("prompt", "chat", "source"))) > 1:
@@ -192,7 +197,7 @@ class Source(Part):
     def is_base(self) -> bool:
         """Whether it leaves everything out but its weight in a mixture, and so is the base."""
         others = ("table", "poisson", "round_trip", "mixture", "guide")
-        return not self.of_model and not self.given(others)
+        return not self.of_model and not self.given(others) and not self.auto
 
 
 def _check_weights(of: str, weights: Mapping[str, float]) -> None:

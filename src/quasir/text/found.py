@@ -106,34 +106,56 @@ def save_proposal(q: Guided, file: Path) -> None:
 
 def load_proposal(file: Path, base: CausalLM, features: Mapping[str, Feature]) -> Guided:
     """Read a proposal for a base; `features` are those of the target, by name."""
+    return read_proposal(file).placed(base, features)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a file says, for any prompt of the model that it was found for."""
+
+    file: Path
+    parts: list[Part]
+    features: list[str]
+    every: int
+    setting: Setting
+    record: SearchRecord | None
+
+    def placed(self, base: CausalLM, features: Mapping[str, Feature]) -> Guided:
+        """Return the proposal on a base; `features` are those of the target, by name."""
+        here = find_setting(base, (), [name for name, _ in self.setting.facts])
+        if difference := self.setting.difference(here):
+            raise InputError(
+                f"the proposal {shortened(self.file)} was found for another model: {difference}. "
+                "Find one for this model, with proposal: auto."
+            )
+        if missing := [name for name in self.features if name not in features]:
+            raise InputError(
+                f"the proposal {shortened(self.file)} reads the features {', '.join(missing)}, "
+                "which this target does not have: name them as it does, or find another one."
+            )
+        own = [features[name] for name in self.features]
+        made = mix_parts(base, self.parts, own, self.every)
+        made.record = self.record
+        return made
+
+
+def read_proposal(file: Path) -> Kept:
+    """Read a file that `save_proposal` wrote."""
     try:
         with safe_open(file, "pt") as kept:
             facts = json.loads(kept.metadata()[KEY])
             tensors = {name: kept.get_tensor(name) for name in kept.keys()}
         parts = [_part(one, tensors, f"{i}.") for i, one in enumerate(facts["parts"])]
-        setting, named = Setting.of(facts["setting"]), list(facts["features"])
-        every, record = int(facts["every"]), facts["record"]
+        record = facts["record"]
         if record is not None:
             tried = [Candidate(**one) for one in record["tried"]]
             record = SearchRecord(**record | {"tried": tried, "words": tuple(record["words"])})
+        named, every = list(facts["features"]), int(facts["every"])
+        return Kept(file, parts, named, every, Setting.of(facts["setting"]), record)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"the proposal {shortened(file)} cannot be read: {error}. Find it again."
         ) from error
-    here = find_setting(base, (), [name for name, _ in setting.facts])
-    if difference := setting.difference(here):
-        raise InputError(
-            f"the proposal {shortened(file)} was found for another model: {difference}. Find one "
-            "for this model, with proposal: auto."
-        )
-    if missing := [name for name in named if name not in features]:
-        raise InputError(
-            f"the proposal {shortened(file)} reads the features {', '.join(missing)}, which this "
-            "target does not have: name them as it does, or find another one."
-        )
-    made = mix_parts(base, parts, [features[name] for name in named], every)
-    made.record = record
-    return made
 
 
 def _part(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], start: str) -> Part:
