@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import quasir as qr
@@ -32,14 +33,14 @@ samples: 10
 """
 
 
-def test_a_guide_is_fitted_into_the_run_which_keeps_it(tmp_path):
+def test_a_proposal_is_found_into_the_run_which_keeps_it(tmp_path):
     (tmp_path / "she.yaml").write_text(SHE)
     run = tmp_path / "run"
-    out, err = quasir("tune", tmp_path / "she.yaml", "--guide", "--draws", 512, "--out", run)
-    assert "fitting the guide on 512 draws" in err
+    out, err = quasir("tune", tmp_path / "she.yaml", "--guide", "--budget", 2048, "--out", run)
+    assert "searching a proposal with 2,048 draws" in err
+    assert "chosen" in err
     made = recipes.read_run(run)
-    assert made.proposal.guide.file == "guide.json"
-    assert 0 < made.proposal.share < 1
+    assert made.proposal.guide.file == "proposal.safetensors"
     (command,) = advice_in(out)
     follow(command)
     draws = qr.Draws.load(run)
@@ -47,14 +48,44 @@ def test_a_guide_is_fitted_into_the_run_which_keeps_it(tmp_path):
     assert draws.features["female"].mean() > 2 * base.features["female"].mean()
     assert draws.known.basis.startswith("No ratio exceeds")
     assert draws.log_ratio.max() <= draws.log_ceiling + 1e-9
-    # The guide is part of the run.
-    guide = json.loads((run / "guide.json").read_text())
-    guide["fitted"][0][1] *= 1.5
-    (run / "guide.json").write_text(json.dumps(guide))
+    # What was found is part of the run, and another recipe can name it.
+    (tmp_path / "found.safetensors").write_bytes((run / "proposal.safetensors").read_bytes())
+    named = SHE + "proposal: {guide: {file: found.safetensors}}\n"
+    (tmp_path / "named.yaml").write_text(named)
+    quasir("run", tmp_path / "named.yaml", "--out", tmp_path / "again")
+    np.testing.assert_array_equal(qr.Draws.load(tmp_path / "again").log_q, draws.log_q)
+    raw = bytearray((run / "proposal.safetensors").read_bytes())
+    raw[-1] ^= 1
+    (run / "proposal.safetensors").write_bytes(bytes(raw))
     _, err = quasir("run", run, "--draws", 1024, code=1)
     assert "other code" in err
     _, err = quasir("tune", tmp_path / "she.yaml", "--guide", "--out", run, code=1)
     assert "holds draws already" in err
+
+
+def test_a_run_searches_goes_on_and_does_not_search_again(tmp_path, monkeypatch):
+    """`proposal: auto` draws what the found proposal, named by another recipe, draws."""
+    (tmp_path / "she.yaml").write_text(SHE + "proposal: auto\n")
+    run = tmp_path / "run"
+    with monkeypatch.context() as broken:
+        broken.setattr("quasir.text.search.Search._judge", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            qr.run(tmp_path / "she.yaml", run, progress=False, budget=2048)
+    left = {path.name: path.read_bytes() for path in (run / "search").glob("*/stage-*")}
+    assert left
+    first = qr.run(tmp_path / "she.yaml", run, progress=False, budget=2048)
+    assert not list((run / "search").glob("*/stage-*"))
+    assert first.recipe.proposal.guide.file == "proposal.safetensors"
+    with monkeypatch.context() as refused:
+        refused.setattr("quasir.text.search.propose", interrupt)
+        more = qr.run(tmp_path / "she.yaml", run, draws=1024, progress=False)
+    assert len(more.draws) == 1024
+    other = qr.run(tmp_path / "she.yaml", tmp_path / "whole", progress=False, budget=2048)
+    np.testing.assert_array_equal(other.draws.log_p, more.draws.log_p[: len(other.draws)])
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
 
 
 def parts(text, draws):
@@ -135,17 +166,10 @@ def test_mistakes_are_errors_in_words(tmp_path, old, new, said):
     assert "Traceback" not in err
 
 
-def test_what_cannot_be_boosted(tmp_path):
-    for old, new, said in [
-        ("want: {female: 1}", "lambda: {long: 0.1}", "nothing to boost"),
-        ("base: quasir/biographies", "base: {poisson: 3}", "language model"),
-    ]:
-        text = SHE.replace(old, new).replace(
-            "female: female,", "long: {length: words}, female: female,"
-        )
-        (tmp_path / "r.yaml").write_text(text)
-        _, err = quasir("tune", tmp_path / "r.yaml", "--guide", "--out", tmp_path / "run", code=2)
-        assert said in err
+def test_a_base_that_is_no_language_model_has_no_search(tmp_path):
+    (tmp_path / "r.yaml").write_text(SHE.replace("quasir/biographies", "{poisson: 3}"))
+    _, err = quasir("tune", tmp_path / "r.yaml", "--guide", "--out", tmp_path / "run", code=2)
+    assert "causal language model" in err
 
 
 def test_a_recipe_is_written_as_it_was_read():

@@ -143,7 +143,7 @@ def test_a_target_with_a_language_is_masked(lm):
     q = propose(target, lm, budget=2_048, seed=0, progress=False)
     log_q = q.log_prob(texts_of(lm))
     assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-5)
-    assert kl(target, log_q) < 0.5 * kl(target, lm.log_prob(texts_of(lm)))
+    assert kl(target, log_q) < kl(target, lm.log_prob(texts_of(lm))) - 2
 
 
 def test_other_targets_are_refused(lm):

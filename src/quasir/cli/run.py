@@ -12,6 +12,7 @@ from quasir.cli.bar import Bars
 from quasir.cli.options import (
     MOST_SAMPLES,
     AllowCode,
+    Budget,
     Column,
     Context,
     Contexts,
@@ -42,6 +43,7 @@ def run(
     context: Context = None,
     contexts: Contexts = None,
     column: Column = None,
+    budget: Budget = None,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
@@ -127,6 +129,7 @@ def run(
         allow_code=allow_code,
         contexts=contexts,
         column=column,
+        budget=budget,
     )
     if json:
         print((made.folder / "certificate.json").read_text(), end="")

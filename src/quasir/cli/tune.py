@@ -9,10 +9,10 @@ import typer
 
 from quasir import recipes
 from quasir.cli.bar import Bars
-from quasir.cli.options import MOST_SAMPLES, AllowCode, Json, Out, RecipeName, Seed, finite
+from quasir.cli.options import MOST_SAMPLES, AllowCode, Budget, Json, Out, RecipeName, Seed, finite
 from quasir.runs.integrity import command
 from quasir.runs.pipeline import folder_of, read_recipe
-from quasir.runs.tune import guide_recipe, tune_recipe
+from quasir.runs.tune import search_recipe, tune_recipe
 
 
 def tune(
@@ -20,9 +20,7 @@ def tune(
     out: Out = None,
     guide: Annotated[
         bool,
-        typer.Option(
-            "--guide", help="Fit a guide instead: boosts of the wanted words, in minutes."
-        ),
+        typer.Option("--guide", help="Search boosts and a head on the base instead, in minutes."),
     ] = False,
     lora: Annotated[
         int | None,
@@ -36,8 +34,9 @@ def tune(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, max=MOST_SAMPLES, help="Steps, at most.")] = 6000,
     draws: Annotated[
-        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round, or for the guide.")
+        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")
     ] = 8192,
+    budget: Budget = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
     ] = False,
@@ -48,23 +47,21 @@ def tune(
     """Tune a proposal towards the target, into the run.
 
     `quasir run RUN` then draws from it, half and half with the base. If stopped, the same command
-    goes on. With --guide no network is tuned: tokens of the wanted words get factors, fitted on a
-    pilot of the base, and a draw still takes one pass.
+    goes on. With --guide no network is tuned: boosts of words and a small head on the base's states
+    are fitted by rounds of draws, and a draw still takes one pass (docs/proposals.md).
 
     Example: quasir tune scientists --minutes 20 --out runs/tuned
     """
     folder = folder_of(recipe, out)
     read_recipe(recipe, seed=seed)  # a wrong recipe leaves no folder behind
     if guide:
-        bars = Bars(fitting="nothing of the fit is kept, and the same command fits again")
-        guided = guide_recipe(
-            recipe, folder, draws=draws, allow_code=allow_code, reporter=bars, seed=seed
+        found = search_recipe(
+            recipe, folder, budget=budget, allow_code=allow_code, reporter=Bars(), seed=seed
         )
         if json:
-            print(jsonlib.dumps({"run": str(folder), "share": guided.share}))
+            print(jsonlib.dumps({"run": str(folder)}))
         else:
-            kept = recipes.read_run(folder)
-            print(f"guide in {folder}; `{command('run', folder, recipe=kept)}` draws with it")
+            print(f"proposal in {folder}; `{command('run', folder, recipe=found)}` draws from it")
         return
     tuned = tune_recipe(
         recipe,

@@ -24,6 +24,7 @@ from quasir.recipes.placeholders import Context
 from quasir.recipes.schema import Recipe
 from quasir.runs.contexts import Builder, Entry, WorkerSpec, entries_of, write_table
 from quasir.runs.draw_shards import draw_missing
+from quasir.runs.finding import DRAWS, FILE, find_proposal, refuse_contexts
 from quasir.runs.fitting import FIT, fit_lambdas
 from quasir.runs.integrity import read_checked, recipe_hash, refuse_changes, refuse_others
 from quasir.store import Store
@@ -59,17 +60,29 @@ class ActiveRun:
         allow_code: bool = False,
         reporter: Reporter | None = None,
         shards_at: str | None = None,
+        budget: int | None = None,
     ) -> ActiveRun:
         """Begin a run, or resume the one in the folder if recipe and contexts are the same."""
         reporter = reporter or Quiet()
-        recipe = located(recipe, recipe_dir)
-        builder = Builder(recipe, recipe_dir, allow_code)
-        if (folder / MANIFEST).is_file():
-            return cls._resume(builder, contexts, folder, shards_at)
-        if recipe_dir.resolve() != folder.resolve() and not _is_free(folder, recipe):
+        recipe, begun = located(recipe, recipe_dir), (folder / MANIFEST).is_file()
+        elsewhere = recipe_dir.resolve() != folder.resolve()
+        if not begun and elsewhere and not _is_free(folder, recipe):
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
+        if recipe.proposal.auto:
+            if begun:
+                found = located(recipes.read_run(folder), folder).proposal
+                recipe = recipe.model_copy(update={"proposal": found})
+            elif contexts is not None:
+                refuse_contexts()
+            else:
+                keep_code(recipe, recipe_dir, folder)
+                recipe = find_proposal(recipe, folder, budget, allow_code, reporter)
+            recipe_dir = folder  # which has what was found, and the recipe's own files
+        builder = Builder(recipe, recipe_dir, allow_code)
+        if begun:
+            return cls._resume(builder, contexts, folder, shards_at)
         entries = [Entry.only(recipe.seed)]
         if contexts is not None:
             entries = [Entry.of(context, recipe.seed) for context in contexts]
@@ -177,6 +190,8 @@ def _is_free(folder: Path, recipe: Recipe) -> bool:
     if not folder.is_dir():
         return True
     there = {path.name for path in folder.iterdir()} - {".lock", FIT}
+    if DRAWS in there:  # a search that was killed; the recipe's code came before it
+        there -= {DRAWS, FILE, *(Path(name).parts[0] for name in own_files(recipe, folder))}
     if "recipe.yaml" not in there:
         return not there
     try:

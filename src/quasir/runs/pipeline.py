@@ -48,6 +48,7 @@ def run(
     allow_code: bool = False,
     contexts: str | Path | Sequence[Any] | None = None,
     column: str | None = None,
+    budget: int | None = None,
 ) -> Run:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
 
@@ -72,6 +73,8 @@ def run(
         as in {question}, and is run for each (docs/contexts.md); ``run[i]`` is context i.
     column : str, optional
         The one field of the contexts to take.
+    budget : int, optional
+        Draws of the search for a proposal, where the recipe says ``proposal: auto``.
 
     Examples
     --------
@@ -88,7 +91,7 @@ def run(
         recipe, out, draws=draws, seed=seed, context=context, contexts=contexts, column=column
     )
     with locked(order.folder):
-        active = begin(order, allow_code=allow_code, reporter=reporter)
+        active = begin(order, allow_code=allow_code, budget=budget, reporter=reporter)
         draw_all(active, reporter=reporter)
         what = "trade-off" if len(active.entries) == 1 else "trade-offs"
         reporter.say(f"estimating the {what} and writing the report")
@@ -179,6 +182,7 @@ def begin(
     *,
     allow_code: bool = False,
     shards_at: str | None = None,
+    budget: int | None = None,
     reporter: Reporter | None = None,
 ) -> ActiveRun:
     """Load the models of a run, and fit lambda where it is not known."""
@@ -194,6 +198,7 @@ def begin(
         allow_code=allow_code,
         reporter=reporter,
         shards_at=shards_at,
+        budget=budget,
     )
 
 

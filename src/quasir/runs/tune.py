@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from quasir import guides, recipes
+from quasir import recipes
 from quasir.core.files import write_text
 from quasir.core.progress import Quiet, Reporter
 from quasir.core.types import Proposal
 from quasir.errors import InputError, StoreError
 from quasir.proposals import Mixture
 from quasir.recipes import Recipe
-from quasir.recipes.building import Built, build, located, portable, resolve
+from quasir.recipes.building import build, located, portable, resolve
 from quasir.recipes.schema import Source
 from quasir.runs.active_run import keep_code
+from quasir.runs.finding import find_proposal
 from quasir.runs.integrity import must_be_possible, refuse_changes
 from quasir.store import MANIFEST, locked
-
-if TYPE_CHECKING:
-    from quasir.text import Guided
-
 
 TUNED = "proposal"
 """The folder of the tuned proposal, inside the run's folder."""
@@ -141,66 +137,27 @@ def _write(recipe: Recipe, folder: Path) -> None:
     write_text(folder / "recipe.yaml", recipes.dump(portable(recipe, folder)))
 
 
-GUIDE = "guide.json"
-"""The file of the fitted guide, inside the run's folder."""
-SHARE = 0.2
-"""The base's share where the fit begins."""
-
-
-def guide_recipe(
+def search_recipe(
     recipe: str,
     folder: Path,
     *,
-    draws: int = 8192,
+    budget: int | None = None,
     allow_code: bool = False,
     seed: int | None = None,
     reporter: Reporter | None = None,
-) -> Guided:
-    """Fit a guide towards a recipe's target; return the guided model.
-
-    What is boosted is the guide of the recipe's proposal, or the words of the features that the
-    recipe constraints for. The recipe that is written into the run draws with the fitted guide.
-    """
-    from quasir.text import CausalLM, Guided
-
-    reporter = reporter or Quiet()
+) -> Recipe:
+    """Search a proposal for a recipe's target; return the recipe of the run, which names it."""
     must_be_possible(folder)
     with locked(folder):
         if (folder / MANIFEST).exists():
             raise StoreError(
-                f"{folder} holds draws already, of another proposal: fit into another folder with "
-                "--out."
+                f"{folder} holds draws already, of another proposal: search into another folder "
+                "with --out."
             )
         source = recipes.find(recipe)
         asked = located(recipes.read(source, seed=seed), source.parent)
-        own = asked.proposal.guide is not None and asked.proposal.guide.file is None
-        plain = asked if own else asked.model_copy(update={"proposal": Source()})
-        built = build(plain, source.parent, allow_code)
-        if not isinstance(built.base, CausalLM):
-            raise InputError("only a causal language model can have a guide; the base is none.")
-        with reporter.stage("fitting") as report:
-            resolved, target = resolve(plain, built, report)
-        begun = built.proposal if own else built.base.guided(_boost(asked, built), SHARE)
-        assert isinstance(begun, Guided)
-        reporter.say(f"fitting the guide on {draws:,} draws")
-        with reporter.stage("fitting") as report:
-            fitted = begun.fit(target, n=draws, seed=resolved.seed, progress=report)
-        folder.mkdir(parents=True, exist_ok=True)
-        keep_code(asked, source.parent, folder)
-        fitted.guide.save(folder / GUIDE)
-        proposal = Source.model_validate({"guide": {"file": GUIDE}, "share": fitted.share})
-        final = resolved.model_copy(update={"proposal": proposal})
-        write_text(folder / "recipe.yaml", recipes.dump(portable(final, folder)))
-    return fitted
-
-
-def _boost(recipe: Recipe, built: Built) -> guides.Boost:
-    """Return the boost of the words that the recipe constraints for."""
-    wanted = [name for name in (*recipe.want, *recipe.coefficients) if recipe.want.get(name) != 0]
-    words = [built.features[name] for name in wanted if built.features[name].word_groups]
-    if not words:
-        raise InputError(
-            "none of the wanted features looks for words, so there is nothing to boost: give the "
-            "words yourself, as in proposal: {guide: {boost: [word]}, share: 0.2}."
-        )
-    return guides.boost(words)
+        auto = asked.model_copy(update={"proposal": Source(auto=True)})
+        keep_code(auto, source.parent, folder)
+        final = find_proposal(auto, folder, budget, allow_code, reporter)
+        _write(final, folder)
+    return final

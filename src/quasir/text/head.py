@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
@@ -42,13 +41,13 @@ class Head:
     def __init__(
         self,
         layers: dict[str, Tensor] | None = None,
-        tokens: Sequence[int] | Ints = (),
-        log_factors: Sequence[float] | Array = (),
+        tokens: Sequence[int] | Ints | Tensor = (),
+        log_factors: Sequence[float] | Array | Tensor = (),
         until: Sequence[int] = (),
     ) -> None:
         self.layers = {} if layers is None else layers
-        self.tokens = torch.as_tensor(np.array(tokens, dtype=np.int64))
-        self.log_factors = torch.as_tensor(np.array(log_factors, dtype=np.float32))
+        self.tokens = torch.as_tensor(tokens, dtype=torch.int64)
+        self.log_factors = torch.as_tensor(log_factors, dtype=torch.float32)
         self.until = tuple(until)
 
     @classmethod
@@ -107,16 +106,27 @@ class Head:
 
         Where top-k or top-p removed a token of the base, q has none either.
         """
-        if not self.layers:
-            made = own.clone()
-        else:
+        made = own
+        if self.layers:
             made = lm._head(self.shifted(h.float(), bits).to(h.dtype)).float()
             made = made / lm.warp.temperature
             if lm.truncates:
                 made = made.masked_fill(own == -torch.inf, -torch.inf)
-        if len(self.tokens):
-            on = torch.ones(len(made), device=made.device)
-            if self.until:
-                on -= bits[:, list(self.until)].all(dim=1).to(made.dtype)
-            made[:, self.tokens] += on[:, None] * self.log_factors
-        return made
+        return self.boosted(made, bits) if self.layers or len(self.tokens) else own.clone()
+
+    def boosted(self, logits: Tensor, bits: Tensor) -> Tensor:
+        """Return logits with c added."""
+        if not len(self.tokens):
+            return logits
+        on = torch.ones(len(logits), device=logits.device)
+        if self.until:
+            on -= bits[:, list(self.until)].all(dim=1).to(logits.dtype)
+        return logits.index_add(1, self.tokens, on[:, None] * self.log_factors)
+
+    def damped(self, by: float) -> Head:
+        """Return the head with a part of g: closer to what it multiplies."""
+        layers = {
+            name: (by * x).half().float() if name in ("write", "shift") else x
+            for name, x in self.layers.items()
+        }
+        return Head(layers, self.tokens, self.log_factors, self.until)

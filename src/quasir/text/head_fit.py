@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
-from quasir.guides.guide import Ints
+from quasir.guides.guide import Ints, Machine
 from quasir.guides.state import State
-from quasir.text.guided_scores import pass_bits
+from quasir.text.guided_scores import pass_bits, pass_weights
 from quasir.text.head import Head
 from quasir.text.log_prob import passes, positions_at_once
 from quasir.text.texts import Texts
@@ -53,16 +54,22 @@ class Pool:
     token: Tensor
     states: Tensor  # (tokens, d), float16
     bits: Tensor
+    boosted: Any  # sparse (tokens, vocabulary): the logs of a boost's factors before each token
 
     @classmethod
     @torch.inference_mode()
-    def of(cls, lm: CausalLM, texts: Texts, state: State, log_weight: Array) -> Pool:
-        """Make one scoring pass over the texts."""
-        parts = []
+    def of(
+        cls, lm: CausalLM, texts: Texts, state: State, machine: Machine, log_weight: Array
+    ) -> Pool:
+        """Make one scoring pass over the texts; `machine` is that of a boost, or of nothing."""
+        parts: list[tuple[Any, ...]] = []
         for each in passes(lm, texts, lm._rows):
-            owner = each.part[each.owner]
-            parts.append((owner, each.wanted, each.states.half().cpu(), pass_bits(each, state)))
-        owners, tokens, states, bits = zip(*parts, strict=True)
+            boosted = sparse.csr_array((len(each.wanted), lm.vocabulary_size))
+            for row, token, value, _ in pass_weights(each, machine)[0].entries:
+                boosted += sparse.csr_array((np.log(value), (row, token)), shape=boosted.shape)
+            owner, h = each.part[each.owner], each.states.half().cpu()
+            parts.append((owner, each.wanted, h, pass_bits(each, state), boosted))
+        owners, tokens, states, bits, boosts = zip(*parts, strict=True)
         joined = np.concatenate(owners)
         order = np.argsort(joined, kind="stable")
         at = torch.from_numpy(order)
@@ -72,6 +79,7 @@ class Pool:
             torch.from_numpy(np.concatenate(tokens))[at],
             torch.cat(states)[at].clone(),
             torch.from_numpy(np.concatenate(bits))[at],
+            sparse.vstack(boosts, format="csr")[order],
         )
 
     @classmethod
@@ -79,11 +87,13 @@ class Pool:
         """Join pools; the weights of each sum to its effective number of texts."""
         begins = np.cumsum([0, *(len(pool.token) for pool in pools)])
         starts = [pool.starts[:-1] + begin for pool, begin in zip(pools, begins, strict=False)]
-        columns = ("token", "states", "bits")
         return cls(
             np.concatenate([balanced(pool.log_weight) for pool in pools]),
             np.concatenate([*starts, begins[-1:]]),
-            *(torch.cat([getattr(pool, name) for pool in pools]) for name in columns),
+            torch.cat([pool.token for pool in pools]),
+            torch.cat([pool.states for pool in pools]),
+            torch.cat([pool.bits for pool in pools]),
+            sparse.vstack([pool.boosted for pool in pools], format="csr"),
         )
 
     def __len__(self) -> int:
@@ -167,6 +177,7 @@ def train_head(
 ) -> Head:
     """Return a head fitted to the pool's texts, from where `begun` is; the seed decides all.
 
+    It learns what to add to the boosts, which it multiplies: so it begins no worse than they are.
     Of a tenth of the texts the likelihood is watched, and the epoch that is best on them is kept.
     """
     random = stream(seed, Purpose.SEARCH_TRAIN, number)
@@ -177,7 +188,7 @@ def train_head(
     weight = weight / weight.mean()
     output = lm.model.get_output_embeddings()
     layers = {name: x.clone().requires_grad_() for name, x in begun.to(lm.device).layers.items()}
-    head = Head(layers, until=begun.until)
+    head = Head(layers, begun.tokens, begun.log_factors, begun.until).to(lm.device)
     optimiser = torch.optim.AdamW(layers.values(), RATE, weight_decay=DECAY)
 
     def log_q(texts: Ints, drop: bool) -> Tensor:
@@ -187,8 +198,13 @@ def train_head(
         if drop:
             size = len(at), len(layers["bias"])
             kept = (torch.rand(size, generator=dropout) >= DROPPED).to(h) / (1 - DROPPED)
-        made = head.shifted(h, pool.bits[at].to(lm.device), kept)
+        bits = pool.bits[at].to(lm.device)
+        made = head.shifted(h, bits, kept)
         logits = output(made.to(output.weight.dtype)).float() / lm.warp.temperature
+        boosts = pool.boosted[at.numpy()].tocoo()
+        place = torch.from_numpy(np.stack([boosts.row, boosts.col]).astype(np.int64)).to(lm.device)
+        value = torch.from_numpy(boosts.data).to(logits)
+        logits = head.boosted(logits, bits).index_put_(tuple(place), value, accumulate=True)
         wanted = pool.token[at].to(lm.device)[:, None]
         each = logits.gather(1, wanted)[:, 0] - logits.logsumexp(1)
         return torch.zeros(len(texts), device=lm.device).index_add(0, owner.to(lm.device), each)
@@ -197,7 +213,7 @@ def train_head(
         own = weight[torch.from_numpy(texts)].to(lm.device)
         return -(own * log_q(texts, drop)).sum()
 
-    best, kept, worse = np.inf, layers, 0
+    best, kept, worse = np.inf, begun.layers, 0
     places = float(np.diff(pool.starts).mean()) * BATCH
     for _ in range(epochs):
         mixed = random.permutation(left)
@@ -217,4 +233,4 @@ def train_head(
                 break
     # As its file keeps it: what is judged is what will draw.
     rounded = {name: x.detach().cpu().half().float() for name, x in kept.items()}
-    return Head(rounded, until=begun.until)
+    return Head(rounded, begun.tokens, begun.log_factors, begun.until)

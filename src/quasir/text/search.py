@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quasir.certificates.choice import choose_level, guaranteed_rate
-from quasir.certificates.evaluator import Evaluator
+from quasir.certificates.evaluator import SortedDraws
 from quasir.core.arguments import check_count, number
 from quasir.core.files import make_folder, write_bytes
 from quasir.core.formatting import short_repr
@@ -36,11 +36,10 @@ from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine
 from quasir.errors import InputError, QuasirError, TuningError
-from quasir.estimation.estimation_input import SortedDraws
-from quasir.guides.boost import boost, feature_words
-from quasir.guides.guide import Guide
+from quasir.guides.boost import Boost, boost, feature_words
+from quasir.guides.guide import Guide, Machine
 from quasir.guides.matcher import LanguageFeature
-from quasir.guides.product import Both
+from quasir.guides.product import Both, BothMachine
 from quasir.guides.state import State
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.factors import Pointwise
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
 BUDGET = 32_768
-"""Draws of a search, by default: three quarters to fit, one to judge."""
+"""Draws of a search, by default: a quarter for the pilot, for each round, and to judge."""
 LEAST_BUDGET = 2_048
 HIDDEN = 64  # width of a head's inner layer
 FEW = 48
@@ -65,7 +64,11 @@ EASY = 0.4
 """Where the base itself is accepted so often, nothing could be worth its cost."""
 ROUND = {"base": 0.2, "boosts": 0.3, "head": 0.5}
 """Weights of a round, for the parts that there are."""
+ROUNDS = 3  # heads that are trained, each on the draws of all before
+DAMPED = (0.75, 0.5)
+"""Parts of the last head's g that are tried too."""
 STEPS = (0.2, 0.1, 0.05)  # by which weights are moved from part to part
+WEIGHING = 96  # parameters of a network that cost as much as weighing one token by a guide
 ASKING = 0.2  # of the time of a draw, at most, for asking features about the text so far
 
 
@@ -159,12 +162,12 @@ class Search:
         folder: Path | None,
     ) -> None:
         self.target, self.base, self.seed, self.progress = target, base, seed, progress
-        self.size, self.request = budget // 4, request
+        self.size, self.request = budget // (ROUNDS + 1), request
         self.engine, self.folder = engine, folder
         self.pools: list[Pool] = []
         self.kept: list[tuple[Texts, Array]] = []  # what the target allows, and log P/q
         self.drawn = self.possible = self.stage = 0
-        self.seconds: dict[tuple[bool, int], float] = {}  # of a draw, by the kind of proposal
+        self.seconds = 0.0  # of a draw of the base, by the last stage
         self.words: list[str] = []
         wanted = [factor.feature for factor in target.factors]
         self.language = Both.of(self._languages()) if self._languages() else None
@@ -195,10 +198,11 @@ class Search:
             return self._judge()
         self._screen()
         head = None
-        for round_ in range(2 if self.possible >= FEW and self.base._plain else 0):
-            head = self._train(head, round_)
-            self.parts["head"] = Part(1.0, self.language, head)
-            if round_ == 0:
+        for place in range(ROUNDS if self.possible >= FEW and self.base._plain else 0):
+            head = self._train(head, place)
+            guide = self.parts["boosts"].guide if "boosts" in self.parts else self.language
+            self.parts["head"] = Part(1.0, guide, head)
+            if place + 1 < ROUNDS:
                 self._learn(self._mixture(ROUND), self.size)
         return self._judge()
 
@@ -250,15 +254,11 @@ class Search:
             except QuasirError:
                 continue
             asked = (time.perf_counter() - started) / len(strings) * self.base.max_tokens
-            every = asked / (ASKING * max(self.seconds.values()))
+            every = asked / (ASKING * self.seconds)
             if every <= self.base.max_tokens / 4:
                 quick.append(feature)
                 self.every = max(self.every, 1 << max(math.ceil(math.log2(max(every, 1.0))), 0))
-        if quick:
-            self.features = [*self.spoken, *quick]
-            self.pools = []  # their states are others now
-            for texts, log_weight in self.kept:
-                self.pools.append(self._pool(texts, log_weight))
+        self.features = [*self.spoken, *quick]
 
     @property
     def until(self) -> list[int]:
@@ -271,7 +271,7 @@ class Search:
         """Boost tokens that stand out, where a feature has no words of its own."""
         if not self.silent or self.possible < FEW:
             return
-        found = screen_tokens(self.base, Pool.join(self.pools), self.until)
+        found = screen_tokens(self.base, self._pool(), self.until)
         if found is None:
             self.words.append("No token stands out in the texts that the target allows.")
             return
@@ -282,12 +282,15 @@ class Search:
         self._learn(self._mixture(ROUND), self.size)
 
     def _train(self, begun: Head | None, number: int) -> Head:
-        pool = Pool.join(self.pools)
+        pool = self._pool()
         if begun is None:
             width, bits = pool.states.shape[1], pool.bits.shape[1]
             begun = Head.zero(width, bits, HIDDEN, self.seed % 2**63)
-        made: Head = train_head(self.base, pool, begun, self.seed, number)
-        return made
+            screened = self.parts["boosts"].head if "boosts" in self.parts else None
+            if screened is not None:
+                more = screened.tokens, screened.log_factors, screened.until
+                begun = Head(begun.layers, *more)
+        return train_head(self.base, pool, begun, self.seed, number)
 
     def _mixture(self, weights: dict[str, float]) -> Any:
         """Return the mixture with these weights, for the parts that there are."""
@@ -311,7 +314,7 @@ class Search:
             seconds = (time.process_time() - started) / n
             if file is not None:
                 _write(file, draws, seconds)
-        self.seconds[_kind(q)] = seconds
+        self.seconds = seconds / self._work(q)
         return draws
 
     def _learn(self, q: Any, n: int) -> Draws:
@@ -326,24 +329,33 @@ class Search:
         if len(at):
             texts = as_texts(take(draws.items, at), self.base.tokenizer)
             self.kept.append((texts, draws.log_ratio[at]))
-            self.pools.append(self._pool(*self.kept[-1]))
 
-    def _pool(self, texts: Texts, log_weight: Array) -> Pool:
+    def _pool(self) -> Pool:
+        """Return all that was learned from; what is new takes one pass."""
         state = State(self.features, self.vocabulary, self.every)
-        return Pool.of(self.base, texts, state, log_weight)
+        machine: Machine = BothMachine([])
+        if "boosts" in self.parts:
+            guide = self.parts["boosts"].guide or Both(())
+            words = [part for part in guide.parts if isinstance(part, Boost)]
+            machine = words[0].compile(self.vocabulary) if words else machine
+        for texts, log_weight in self.kept[len(self.pools) :]:
+            self.pools.append(Pool.of(self.base, texts, state, machine, log_weight))
+        return Pool.join(self.pools)
 
     def _judge(self) -> Guided:
         """Choose the weights on fresh draws, and return that proposal with its record."""
-        full = self._mixture({"mask": 0.2} | ROUND)
-        fresh = self._draw(full, self.size)
+        fresh = self._draw(self._mixture({"mask": 0.2} | ROUND), self.size)
         at = np.flatnonzero(fresh.log_p > -np.inf)
         log_p, log_q = fresh.log_p[at], fresh.log_q[at]
-        if full is self.base:
-            logs = log_q[None]
-        else:
-            log_a, log_each = full.log_prob_parts(take(fresh.items, at))
-            logs = np.concatenate([log_a[None], log_each])
+        for by in DAMPED if "head" in self.parts else ():
+            whole = self.parts["head"]
+            assert whole.head is not None
+            self.parts[f"{by} head"] = whole._replace(head=whole.head.damped(by))
         names = ["base", *self.parts]
+        each = [part._replace(weight=0.5 / len(self.parts)) for part in self.parts.values()]
+        every = mix_parts(self.base, each, self.features, self.every)
+        log_a, log_each = every.log_prob_parts(take(fresh.items, at))
+        logs = np.concatenate([log_a[None], log_each])
 
         def candidate(name: str, weights: Array) -> Candidate:
             with np.errstate(divide="ignore"):
@@ -353,8 +365,8 @@ class Search:
             times = np.diff(np.floor(expected + 0.5), prepend=0.0).astype(int)
             log_ratio = np.repeat(log_p - own, times)[: len(fresh)]
             said = dict(zip(names, weights.tolist(), strict=True))
-            rate = self._rate(log_ratio, len(fresh), self._mixture(said))
-            seconds = self._seconds(said)
+            q = self._mixture(said)
+            rate, seconds = self._rate(log_ratio, len(fresh), q), self.seconds * self._work(q)
             cost = seconds / rate if rate else math.inf
             used = {name: w for name, w in said.items() if w > 0}
             return Candidate(name, used, rate, seconds, cost)
@@ -385,25 +397,22 @@ class Search:
         made = Draws(log_p=log_p, log_q=nothing, log_u=nothing, known=known)
         if not len(log_ratio):
             return 0.0
-        evaluator = Evaluator(SortedDraws.of(made))
+        evaluator = SortedDraws(made)
         if confidence is not None and known.log_ceiling < math.inf:
-            return guaranteed_rate(evaluator, "tvd", tvd, confidence, draws)
+            exact = evaluator.values("acceptance_rate", np.array([known.log_ceiling]))[0]
+            return max(guaranteed_rate(evaluator, "tvd", tvd, confidence, draws), float(exact))
         level = choose_level(evaluator, "tvd", tvd)
         if level is None:
             return 0.0
         return float(evaluator.values("acceptance_rate", np.array([level]))[0])
 
-    def _seconds(self, weights: dict[str, float]) -> float:
-        """Return the seconds of a draw from these parts, by a stage with as many or more."""
-        kind = _kind(self._mixture(weights))
-        larger = [s for key, s in self.seconds.items() if key >= kind]
-        return min(larger or list(self.seconds.values()))
-
-
-def _kind(q: Any) -> tuple[bool, int]:
-    """Return what the time of a draw depends on: whether there is a head, and the parts."""
-    parts = getattr(q, "parts", ())
-    return any(part.head is not None and part.head.layers for part in parts), len(parts)
+    def _work(self, q: Any) -> float:
+        """Return the work of a draw in draws of the base; by sizes, so that no clock decides."""
+        size, network = self.base.vocabulary_size, self.base.model.num_parameters()
+        output = self.base.model.get_output_embeddings().weight.numel()
+        parts = getattr(q, "parts", ())
+        heads = sum(part.head is not None and bool(part.head.layers) for part in parts)
+        return float(1 + (len(parts) * WEIGHING * size + heads * output) / network)
 
 
 def _improved(
