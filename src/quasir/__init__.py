@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from quasir import text, tuning
     from quasir.runs import Run, open_run, run
     from quasir.text import choose
+    from quasir.text import propose
 
 __all__ = [
     "IMH",
@@ -79,6 +80,7 @@ __all__ = [
     "lattice",
     "metrics",
     "open_run",
+    "propose",
     "reward",
     "reward_model",
     "run",
@@ -97,6 +99,10 @@ def __getattr__(name: str) -> Any:
     if name in ("choose", "text", "tuning"):
         try:
             module = importlib.import_module(f"quasir.{name if name != 'choose' else 'text'}")
+    if name in ("propose", "text", "tuning"):
+        try:
+            module = importlib.import_module(f"quasir.{'text' if name == 'propose' else name}")
+            return module.propose if name == "propose" else module
         except ModuleNotFoundError as error:
             raise errors.InputError(
                 f"quasir.{name} needs {error.name}: pip install '.[text]' in a clone."

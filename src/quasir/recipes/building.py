@@ -246,6 +246,12 @@ class _Sources:
         """Return the distribution of a source: it has `sample` and `log_prob`."""
         if source.is_base:
             return self.base
+        if source.auto:
+            raise RecipeError(
+                "proposal: auto is a search, which belongs to a run without contexts: begin one "
+                "with `quasir run`, or with `quasir tune --guide`, and name the file that it "
+                "finds, as in proposal: {guide: {file: proposal.safetensors}}."
+            )
         if source.guide is not None:
             inner = self.make(source.model_copy(update={"guide": None, "share": None}))
             if not callable(getattr(inner, "guided", None)):

@@ -13,6 +13,7 @@ from quasir.text.choices import Choices, choose
 from quasir.text.differentiable import DifferentiableText
 from quasir.text.guided import Guided
 from quasir.text.masked import MaskedLM
+from quasir.text.search import propose
 from quasir.text.seq2seq import RoundTrip, Seq2SeqLM
 from quasir.text.served import Served
 from quasir.text.texts import Text, Texts
@@ -29,4 +30,5 @@ __all__ = [
     "Text",
     "Texts",
     "choose",
+    "propose",
 ]

@@ -41,7 +41,7 @@ DAMPED = 0.7
 """Part of each log factor that is used: in full they satisfy the constraint more often, but the
 ratios of texts without these tokens become so large that a small TVD costs more."""
 PLACES = 40_000  # places that factors are fitted on, at most
-HELD_OUT, BATCH, EPOCHS, PATIENCE = 0.1, 64, 8, 2
+HELD_OUT, BATCH, EPOCHS, PATIENCE = 0.1, 64, 3, 1
 RATE, DECAY, DROPPED = 1e-3, 0.1, 0.1
 
 

@@ -120,7 +120,7 @@ def propose(
     --------
     >>> import quasir as qr
     >>> base = qr.text.CausalLM("quasir/biographies", max_tokens=12)
-    >>> q = qr.text.propose(base * qr.features.female, base, budget=2_048, seed=0)
+    >>> q = qr.propose(base * qr.features.female, base, budget=2_048, seed=0)
     >>> q.record.tried[0].name
     'base'
     """
