@@ -25,7 +25,7 @@ CASES = (*RECIPES, "black-box", "black-box-mean", "amazing", "coffee")
 
 
 def opaque(text):
-    """A black box: nothing says which words it looks for."""
+    """Return what a black box says: nothing tells which words it looks for."""
     return bool(SCIENCE([text])[0])
 
 

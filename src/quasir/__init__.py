@@ -96,18 +96,14 @@ def __getattr__(name: str) -> Any:
     """Import what is heavy when it is first asked for: language models, and runs."""
     if name in ("Run", "open_run", "run"):
         return getattr(importlib.import_module("quasir.runs"), name)
-    if name in ("choose", "text", "tuning"):
+    if name in ("choose", "propose", "text", "tuning"):
         try:
-            module = importlib.import_module(f"quasir.{name if name != 'choose' else 'text'}")
-    if name in ("propose", "text", "tuning"):
-        try:
-            module = importlib.import_module(f"quasir.{'text' if name == 'propose' else name}")
-            return module.propose if name == "propose" else module
+            module = importlib.import_module(f"quasir.{name if name == 'tuning' else 'text'}")
         except ModuleNotFoundError as error:
             raise errors.InputError(
                 f"quasir.{name} needs {error.name}: pip install '.[text]' in a clone."
             ) from error
-        return module.choose if name == "choose" else module
+        return getattr(module, name) if name in ("choose", "propose") else module
     raise AttributeError(f"module 'quasir' has no attribute {name!r}")
 
 
