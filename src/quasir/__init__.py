@@ -40,8 +40,7 @@ from quasir.targets import Feature, Product, lattice, reward, tilt
 if TYPE_CHECKING:
     from quasir import text, tuning
     from quasir.runs import Run, open_run, run
-    from quasir.text import choose
-    from quasir.text import propose
+    from quasir.text import choose, propose
 
 __all__ = [
     "IMH",
