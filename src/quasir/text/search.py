@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -44,15 +44,13 @@ from quasir.guides.state import State
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.factors import Pointwise
 from quasir.targets.product import Product
+from quasir.text.causal import CausalLM
 from quasir.text.found import Candidate, SearchRecord
 from quasir.text.guide_fit import fit_guide
 from quasir.text.guided import Guided, Part, mix_parts
 from quasir.text.head import Head
 from quasir.text.head_fit import Pool, screen_tokens, train_head
 from quasir.text.texts import Texts, as_texts
-
-if TYPE_CHECKING:
-    from quasir.text.causal import CausalLM
 
 BUDGET = 32_768
 """Draws of a search, by default: a quarter for the pilot, for each round, and to judge."""
