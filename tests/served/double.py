@@ -107,7 +107,7 @@ class Double:
             p = warped(NEXT[last].copy(), **settings)
             drawn = p**2 / (p**2).sum() if "colder" in self.lies else p
             last = int(rng.choice(len(p), p=drawn))
-            if "no_seed" in self.lies and not ids:
+            if "no_seed" in self.lies and not ids and "logit_bias" not in body:
                 last = 1 + len(self.seeds) % 4  # no two requests that follow each other are alike
             ids.append(last)
             reported = NEXT[[*body["prompt"], *ids][-2]] if "raw" in self.lies else p
