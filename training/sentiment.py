@@ -36,11 +36,11 @@ RATING = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)\s*(?:/|out of)\s*(?:10|ten)\b
 REVIEW = re.compile(r"\b(this (movie|film|show)|I (saw|watched|loved|hated))\b")
 LABELS = ["NEGATIVE", "POSITIVE"]
 HELD_OUT = 0.25
-POSITIONS, VOCABULARY, WIDTH, LAYERS = 192, 6144, 128, 2
+POSITIONS, VOCABULARY, WIDTH, LAYERS = 256, 4096, 96, 2
 BATCH, RATE = 48, 1.5e-3
 SHARPER = 4.0
 """Of a few words the linear model says little; its log-odds are multiplied by this."""
-SHORTEST, LONGEST = 6, 70
+SHORTEST, LONGEST = 6, 150
 """Words in a piece of a review that the transformer learns from."""
 
 
