@@ -138,11 +138,15 @@ def test_it_agrees_with_the_same_weights_in_this_process(url):
     assert served.prefix == here.prefix
     draws = [
         qr.draw(lm * qr.features.contains("Paris"), lm, n, seed=3)
-        for lm, n in ((served, 200), (here, 1000))
+        for lm, n in ((served, 200), (here, 300))
     ]
     apart = here.log_prob(draws[0].items) - draws[0].log_q
-    assert abs(apart.mean()) < 0.5
-    assert apart.std() < 1.0
+    # The model in this process goes on after the other tokens that end a text on the server.
+    goes_on = [bool({0, 4} & set(text.token_ids)) for text in draws[0].items]
+    apart = apart[~np.array(goes_on)]
+    assert len(apart) > 190
+    assert abs(apart.mean()) < 0.15
+    assert apart.std() < 0.6
     ours, theirs = (qr.tradeoff(each) for each in draws)
     for name in ("log_z", "acceptance_rate"):
         a, b = (curve.at(beta=0.5).estimate(name) for curve in (ours, theirs))

@@ -62,7 +62,7 @@ def test_z_and_the_trade_off_agree_with_this_process(served, here):
     for beta in (0.5, 1.0, 1.5):
         for name in ("log_z", "acceptance_rate", "tvd"):
             a, b = (curve.at(beta=beta).estimate(name) for curve in curves)
-            print(f"beta {beta}: {name:<16} served {a.value:.4f} ± {a.se:.4f}, here {b.value:.4f}")
+            print(f"beta {beta}: {name} served {a}, here {b}")
             assert abs(a.value - b.value) < 4 * math.hypot(a.se, b.se) + 1e-6
 
 
