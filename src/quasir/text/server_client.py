@@ -21,7 +21,7 @@ from quasir.core.arguments import check_count
 from quasir.core.formatting import escaped, short_repr
 from quasir.errors import InputError, ServerError
 
-BUSY = (408, 425, 429, 503)
+BUSY = (408, 425, 429, 502, 503, 504)
 """The server is there and asks to come again: tried until the patience is over."""
 TRIES = 5
 """Of a request to which the server answers with an error of its own, or with nonsense."""
