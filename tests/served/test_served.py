@@ -10,7 +10,8 @@ from scipy import stats
 
 import quasir as qr
 from quasir.errors import InputError, ServerError
-from quasir.text.server_kinds import KINDS, Sampling, document
+from quasir.text.served import check_drawn
+from quasir.text.server_kinds import KINDS, Drawn, Sampling, document
 from tests.served.double import END, NEXT, START, Double, log_a, serving, warped
 
 LIMIT = 4
@@ -336,6 +337,21 @@ def test_a_mask_is_sent_as_it_is_given_and_cuts_the_support(double, url):
     assert masked.truncates
     assert not masked.scores_given
     assert hash(masked.sampling)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        (([], [], True), "drew 0 tokens"),
+        (([1, 2], [-1.0], True), "gave 1 log-probabilities"),
+        (([1, 2], [-1.0, np.nan], True), "gave 1 log-probabilities"),
+        (([1, 0], [-1.0, 0.5], True), "a probability above 1"),
+        (([1, 2], [-1.0, -1.0], False), "cut a text after 2 tokens, but 4 were asked for"),
+    ],
+)
+def test_an_answer_that_is_no_whole_draw_is_refused(drawn, words):
+    with pytest.raises(ServerError, match=words):
+        check_drawn(Drawn(*drawn), LIMIT, "http://host")
 
 
 def test_a_plain_model_is_its_own_settings():

@@ -76,7 +76,7 @@ def test_a_mask_is_a_proposal_whose_normaliser_is_known(served):
     assert (log_q > log_a + 0.5).any()
 
 
-def test_one_with_raw_log_probabilities_is_refused_at_another_temperature(url):
+def test_one_with_raw_log_probabilities_is_refused_at_another_temperature():
     with vllm_server(PYTHON) as raw:  # raw log-probabilities are its default
         plain = qr.text.Served(raw, prompt=PROMPT, max_tokens=TOKENS)
         assert plain.probe.good_for == ("base", "proposal")

@@ -337,42 +337,43 @@ class ServerTokenizer:
 
 def check_drawn(drawn: Drawn, limit: int, root: str) -> None:
     """Refuse an answer that is not a whole draw with the probability of each of its tokens."""
-    ids, log_q = drawn.ids, np.array(drawn.log_q, dtype=np.float64)
-    if not ids or len(log_q) != len(ids) or not (log_q > -np.inf).all():
-        raise ServerError(
-            f"the server at {root} drew {len(ids)} tokens, but gave {np.isfinite(log_q).sum()} "
-            "log-probabilities: log q of such a text is not known."
+    n, log_q, wrong = len(drawn.ids), np.array(drawn.log_q, dtype=np.float64), ""
+    if not n or len(log_q) != n or not (log_q > -np.inf).all():
+        wrong = (
+            f"drew {n} tokens, but gave {np.isfinite(log_q).sum()} log-probabilities: log q of "
+            "such a text is not known"
         )
-    if log_q.max() > ABOVE_ONE:
-        raise ServerError(
-            f"the server at {root} gave a token the log-probability {log_q.max():g}: a probability "
-            "above 1."
+    elif log_q.max() > ABOVE_ONE:
+        wrong = f"gave a token the log-probability {log_q.max():g}: a probability above 1"
+    elif not drawn.ended and n != limit:
+        wrong = (
+            f"cut a text after {n} tokens, but {limit} were asked for and the text had not ended: "
+            "its context is too short, or a stop word is set"
         )
-    if not drawn.ended and len(ids) != limit:
-        raise ServerError(
-            f"the server at {root} cut a text after {len(ids)} tokens, but {limit} were asked for "
-            "and the text had not ended: its context is too short, or a stop word is set."
-        )
+    if wrong:
+        raise ServerError(f"the server at {root} {wrong}.")
 
 
 def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
     """Return the tokenizer that is given, or the server's own; the server must read as it does."""
-    if given is None:
-        if end is None:
-            protocol.find_special()
-        else:
-            protocol.end = end
-        _require_end(protocol)
-        return ServerTokenizer(protocol)
     tokenizer = load_tokenizer(given) if isinstance(given, str) else given
-    protocol.start = tokenizer.bos_token_id
-    protocol.end = tokenizer.eos_token_id if end is None else end
-    _require_end(protocol)
+    if tokenizer is not None:
+        protocol.start, protocol.end = tokenizer.bos_token_id, tokenizer.eos_token_id
+    elif end is None:
+        protocol.find_special()
+    protocol.end = protocol.end if end is None else end
+    if protocol.end is None:
+        raise InputError(
+            f"the server at {protocol.client.root} does not tell which token ends a text: give "
+            "end, its id, or tokenizer."
+        )
+    if tokenizer is None:
+        return ServerTokenizer(protocol)
     own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
     try:
         read = protocol.encode(SAMPLE_TEXT)
     except InputError:
-        return tokenizer  # this kind is not asked; the probe's texts would not be scored
+        return tokenizer  # this kind is not asked
     if read != own:
         raise InputError(
             f"the tokenizer {short_repr(given)} reads a text as other ids than the server at "
@@ -380,14 +381,6 @@ def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
             "that of the served model. Leave it out, or give the right one."
         )
     return tokenizer
-
-
-def _require_end(protocol: Protocol) -> None:
-    if protocol.end is None:
-        raise InputError(
-            f"the server at {protocol.client.root} does not tell which token ends a text: give "
-            "end, its id, or tokenizer."
-        )
 
 
 def _biases(given: Any) -> tuple[tuple[int, float], ...]:

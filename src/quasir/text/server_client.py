@@ -89,7 +89,7 @@ class Client:
         stop = getattr(self._work, "stop", None) or threading.Event()
         while True:
             tries += 1
-            again, limit = None, TRIES
+            again, limit = 0.0, TRIES
             try:
                 response = self._send(path, body)
                 self._reached = True
@@ -113,7 +113,7 @@ class Client:
             if waited > self.patience or (limit and tries >= limit) or stop.is_set():
                 raise ServerError(self._gone(path, failure, tries, waited))
             self.retried += 1
-            stop.wait(min(wait if again is None else again, self.patience))
+            stop.wait(min(max(wait, again), self.patience))
             wait = min(2 * wait, LONGEST_WAIT)
 
     def _send(self, path: str, body: Any) -> httpx2.Response:
@@ -199,6 +199,6 @@ def _said(response: httpx2.Response) -> str:
     return escaped(str(found), 300).rstrip(".")
 
 
-def _seconds(header: str | None) -> float | None:
+def _seconds(header: str | None) -> float:
     """Return the seconds of a ``Retry-After``; a date is ignored."""
-    return float(header) if header is not None and header.strip().isdigit() else None
+    return float(header) if header is not None and header.strip().isdigit() else 0.0
