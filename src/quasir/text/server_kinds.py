@@ -459,22 +459,21 @@ KINDS = (
         name="ollama",
         title="Ollama",
         owner="library",
-        refused="it cannot score given ids, and gives no token ids. It runs GGUF files, as "
+        refused="by its documentation it cannot score given ids. It runs GGUF files, as "
         "llama.cpp's server does: serve the same file with that one",
     ),
     Kind(
         name="tgi",
         title="TGI",
         owner="tgi",
-        refused="it takes no token ids, so texts would be encoded twice, and its "
-        "log-probabilities leave out temperature, top-k and top-p",
+        refused="by its documentation it takes texts and no token ids, so what is scored would be "
+        "encoded twice",
     ),
     Kind(
         name="openai",
         title="OpenAI's own API",
         owner="openai",
-        refused="it gives no token ids, cannot score given ones, and does not repeat a draw by its "
-        "seed",
+        refused="by its documentation it gives no token ids, and cannot score given ones",
     ),
 )
 """All kinds that are told apart, those that can be certified first."""

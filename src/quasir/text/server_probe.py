@@ -64,7 +64,7 @@ class Probe:
         """Return the report of a terminal."""
         marks = {True: "ok", False: "WRONG", None: "-"}
         rows = [
-            f"  {check.name:<22} {marks[check.passed]:<6} {check.said}" for check in self.checks
+            f"  {check.name:<20} {marks[check.passed]:<6} {check.said}" for check in self.checks
         ]
         return [f"{self.server}, model {self.model}: {self.verdict}", *rows]
 
