@@ -13,9 +13,8 @@ import quasir as qr
 from experiments.extra import HALF
 from experiments.results import Place, Result, Row, main
 from experiments.samplers import compared, rows_of, said_of_walks
-from experiments.words import MODEL, TOKENS, guided
+from experiments.words import MODEL, TOKENS, guide_of, guided
 from quasir.compare.sampler_table import samplers_markdown
-from quasir.runs.tune import GUIDE
 
 WORD, EDITOR = "amazing", "quasir/biographies-masked"
 SAMPLERS = ("qrs", "imh", "imh-reset", "rwmh", "rwmh-reset")
@@ -80,7 +79,7 @@ def informed(place: Place, steps: int) -> tuple[list[Row], float]:
     """
     base = qr.text.CausalLM(MODEL, max_tokens=TOKENS)
     target = base * qr.features.words([WORD], name=WORD)
-    guide = qr.guides.load(place.out / "pools" / f"{WORD}-guide" / GUIDE)
+    guide, _ = guide_of(place, WORD)
     token, thin = f" {WORD}", max(1, steps // SAMPLES)
     rows: list[Row] = []
     unique: list[float] = []

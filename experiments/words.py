@@ -12,13 +12,12 @@ from typing import Any
 import quasir as qr
 from experiments.results import Place
 from quasir.core.files import make_folder, write_json
-from quasir.recipes import read_run
-from quasir.runs.tune import GUIDE, guide_recipe
+from quasir.recipes import read
 
-__all__ = ["guided", "plain", "prompted", "recipe_of", "tuned"]
+__all__ = ["guide_of", "guided", "plain", "prompted", "recipe_of", "tuned"]
 
 MODEL, TOKENS = "quasir/general", 40
-PILOT = 4096
+PILOT, SHARE = 4096, 0.2
 RANK, ROUND, DRAWS_A_STEP = 8, 4096, 100
 """The adapter's rank, draws a round, and draws of a pool for each step of tuning."""
 MOST_STEPS = 600
@@ -46,15 +45,24 @@ def prompted(place: Place, word: str, name: str, prompt: str, draws: int | None 
     return place.pool(f"{word}-{name}", recipe_of(word, {"prompt": prompt}), draws)
 
 
+def guide_of(place: Place, word: str) -> tuple[qr.guides.Guide, float]:
+    """Return the boost of the word and the share of the base, fitted on a pilot and then kept."""
+    file, pilot = place.out / f"{word}-guide.json", min(PILOT, place.draws)
+    if not file.is_file():
+        make_folder(place.out)
+        base, feature = qr.text.CausalLM(MODEL, max_tokens=TOKENS), qr.features.words([word])
+        q = base.guided(qr.guides.boost(feature), SHARE).fit(base * feature, n=pilot, seed=0)
+        proposal = {"guide": {"file": file.name}, "share": q.share}
+        write_json(file.with_suffix(".yaml"), recipe_of(word, proposal))  # JSON is YAML
+        q.guide.save(file)
+    share = read(file.with_suffix(".yaml")).proposal.share or 0.0
+    return qr.guides.load(file), share
+
+
 def guided(place: Place, word: str, draws: int | None = None) -> Path:
     """Return the pool that proposes with a boost of the word, fitted on a pilot."""
-    folder = place.out / "pools" / f"{word}-guide"
-    if not (folder / "recipe.yaml").is_file():
-        make_folder(place.out)
-        asked = place.out / f"{word}.yaml"
-        write_json(asked, recipe_of(word))  # JSON is YAML
-        guide_recipe(str(asked), folder, draws=min(PILOT, place.draws))
-    return place.pool(folder.name, str(folder), draws)
+    guide_of(place, word)
+    return place.pool(f"{word}-guide", str(place.out / f"{word}-guide.yaml"), draws)
 
 
 def tuned(place: Place, word: str, draws: int | None = None) -> Path:
@@ -64,10 +72,7 @@ def tuned(place: Place, word: str, draws: int | None = None) -> Path:
     name = f"{word}-tuned"
     if not (folder / "tuning.json").is_file():
         base = qr.text.CausalLM(MODEL, max_tokens=TOKENS)
-        kept = place.out / "pools" / f"{word}-guide"
-        guided(place, word, min(PILOT, place.draws))
-        guide = qr.guides.load(kept / GUIDE)
-        share = read_run(kept).proposal.share or 0.0
+        guide, share = guide_of(place, word)
         qr.tuning.DPG(
             base * qr.features.words([word], name=word),
             base,
