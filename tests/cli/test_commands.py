@@ -255,17 +255,10 @@ def test_recipes_are_listed_and_shown():
     out, _ = quasir("recipes")
     names = [line.split()[0] for line in out.splitlines()]
     assert set(names) == {"contains", "female", "paraphrase", "poissons", "scientists", "sports"}
-    shown, _ = quasir("recipes", "show", "scientists", "--seed", 4)
+    shown, _ = quasir("recipes", "show", "scientists")
     assert recipes.parse(shown, "shown").want == {"science": 1.0, "female": 0.5}
-    assert recipes.parse(shown, "shown").seed == 4
     told, _ = quasir("recipes", "show", "scientists", "--json")
     assert json.loads(told)["want"]["female"] == 0.5
-
-
-def test_the_seed_of_a_run_is_its_own(letters):
-    _, err = quasir("tradeoff", letters, "--seed", 9, code=2)
-    assert "drawn with seed 0" in err
-    quasir("tradeoff", letters, "--seed", 0)
 
 
 def test_draws_saved_from_python(tmp_path):

@@ -12,6 +12,8 @@ import quasir
 from quasir.cli.main import COMMANDS, app, document
 
 ROOT = Path(quasir.__file__).parents[1]
+SEEDED = ("run", "draw", "tune", "compare")
+"""The commands that a seed changes: a run keeps its own, and the others draw nothing of theirs."""
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
 
 
@@ -69,7 +71,13 @@ def test_each_has_json_an_example_and_a_seed_where_it_does_something(command):
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).output
     assert "--json" in shown
     assert f"Example: quasir {command}" in shown
-    assert ("--seed" in shown) == (command != "models")
+    assert ("--seed" in shown) == (command in SEEDED)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_no_summary_of_a_command_is_cut():
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    assert "..." not in shown.partition("Commands:")[2]
     assert max(map(len, shown.splitlines())) <= 80
 
 

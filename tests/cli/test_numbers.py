@@ -66,7 +66,7 @@ WRONG = [
     ("tune --minutes nan", "--minutes"),
     ("run --seed -1", "--seed"),
     (f"run --seed {2**128}", "--seed"),
-    ("tradeoff --seed 5", "drawn with seed 0"),
+    ("tradeoff --seed 5", "No such option"),
 ]
 
 

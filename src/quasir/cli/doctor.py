@@ -20,7 +20,7 @@ from scipy import stats
 
 from quasir.certificates.curve import tradeoff
 from quasir.cli.ending import FAILED, cache_folder
-from quasir.cli.options import Json, Seed
+from quasir.cli.options import Json
 from quasir.core import __version__
 from quasir.draws.draw import draw
 from quasir.estimation.quantities import title_of
@@ -38,15 +38,15 @@ Key = Annotated[str | None, typer.Option(help="Environment variable that holds i
 
 def doctor(
     json: Json = False,
-    seed: Seed = None,
     server: Server = None,
     model: Model = None,
     key: Key = None,
 ) -> None:
-    """Show versions, devices and places, and test a draw with known values.
+    """Show versions and devices, and test a draw or a server.
 
-    The self-test draws Poisson(11) from Poisson(10), and compares the estimates with the exact
-    values. If it fails, the exit code is 1. Give the output with every report of a bug.
+    It also shows where models and caches are. The self-test draws Poisson(11) from Poisson(10), and
+    compares the estimates with the exact values. If it fails, the exit code is 1. Give the output
+    with every report of a bug.
 
     With --server, the log-probabilities of a model's server are probed instead: whether they are
     true, and what the server is good for (docs/servers.md). If it is refused, the exit code is 1.
@@ -62,7 +62,7 @@ def doctor(
         "devices": devices(),
         "places": places(),
     }
-    tests = self_test(seed or 0)
+    tests = self_test()
     passed = all(test.passed for test in tests)
     if json:
         tested = {"passed": passed, "comparisons": [test.to_dict() for test in tests]}

@@ -16,6 +16,7 @@ from quasir.cli.compare import compare
 from quasir.cli.doctor import doctor
 from quasir.cli.draw import draw
 from quasir.cli.ending import EXIT_CODES, code_of, prepare_streams
+from quasir.cli.init import init
 from quasir.cli.models import models
 from quasir.cli.plan import plan
 from quasir.cli.recipes import recipes
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 for command in (
     run,
+    init,
     draw,
     watch,
     plan,

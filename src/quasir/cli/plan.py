@@ -12,7 +12,6 @@ from quasir.cli.options import (
     ContextNumber,
     Json,
     RunFolder,
-    Seed,
     above_0,
     asked_of,
     opened,
@@ -48,17 +47,17 @@ def plan(
     ] = 24,
     context: ContextNumber = None,
     json: Json = False,
-    seed: Seed = None,
 ) -> None:
-    """Say how many draws, hours and machines a precision or a guarantee needs, from a pilot.
+    """Say how many draws and hours a guarantee or precision needs.
 
-    The pilot is a run of some 10,000 draws. With --se the plan is for a standard error; without,
-    for a guarantee, as in --tvd 0.1 --confidence 0.95. Without a request, beta is chosen as the
-    recipe says. Of a run over contexts, it plans for one context (--context), or for all together.
+    It extrapolates from a pilot: a run of some 10,000 draws. With --se the plan is for a standard
+    error; without, for a guarantee, as in --tvd 0.1 --confidence 0.95. Without a request, beta is
+    chosen as the recipe says. Of a run over contexts, it plans for one context
+    (--context), or for all together.
 
     Example: quasir plan runs/scientists --tvd 0.02 --se 0.005 --machines 4
     """
-    pilot = opened(run, context, seed)
+    pilot = opened(run, context)
     request, _ = asked_of(pilot, asked)
     plans = plan_contexts(pilot, context, request, se, of, share)
     made = plans.only

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json as jsonlib
 
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, opened
+from quasir.cli.options import ContextNumber, Json, RunFolder, opened
 from quasir.runs.outputs import write_context_page
 from quasir.runs.pipeline import finish
 from quasir.store import locked
 
 
-def report(
-    run: RunFolder, context: ContextNumber = None, json: Json = False, seed: Seed = None
-) -> None:
+def report(run: RunFolder, context: ContextNumber = None, json: Json = False) -> None:
     """Write the report of a run again.
 
     Uses the stored draws; no model is loaded. With --context, it writes the page of one context.
 
     Example: quasir report runs/scientists
     """
-    made = opened(run, context, seed)
+    made = opened(run, context)
     made.store.numbers()  # without draws there is nothing to report, and nothing to lock
     with locked(run):
         path = finish(made).report if context is None else write_context_page(made[context])

@@ -16,7 +16,6 @@ from quasir.cli.options import (
     ContextNumber,
     Json,
     RunFolder,
-    Seed,
     Stream,
     asked_of,
     opened,
@@ -51,7 +50,6 @@ def sample(
     stream: Stream = False,
     allow_code: AllowCode = False,
     json: Json = False,
-    seed: Seed = None,
 ) -> None:
     """Print samples of a run, as JSON lines.
 
@@ -62,7 +60,7 @@ def sample(
 
     Example: quasir sample runs/scientists -n 1000 --tvd 0.05 > samples.jsonl
     """
-    made = opened(run, context, seed, stream)
+    made = opened(run, context, stream)
     request, by_recipe = asked_of(made, asked)
     n = n or made.samples_of_each
     results = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 
 from quasir.cli.bar import say
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, Stream, opened
+from quasir.cli.options import ContextNumber, Json, RunFolder, Stream, opened
 from quasir.errors import StoreError
 from quasir.runs.outputs import describe_tradeoff, write_curve
 
@@ -15,7 +15,6 @@ def tradeoff(
     context: ContextNumber = None,
     stream: Stream = False,
     json: Json = False,
-    seed: Seed = None,
 ) -> None:
     """Print the trade-off of a run.
 
@@ -26,7 +25,7 @@ def tradeoff(
 
     Example: quasir tradeoff runs/scientists
     """
-    made = opened(run, context, seed, stream)
+    made = opened(run, context, stream)
     shown, content = describe_tradeoff(made, context)
     print(jsonlib.dumps(content) if json else shown)
     try:

@@ -15,7 +15,7 @@ from rich.text import Text
 from quasir import recipes
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
-from quasir.cli.options import ContextNumber, Json, RunFolder, Seed, finite, opened
+from quasir.cli.options import ContextNumber, Json, RunFolder, finite, opened
 from quasir.runs.integrity import command
 from quasir.runs.watch import Glance, Watcher, parse_stop_rule
 from quasir.store.control import ask_to_stop, holder_ended
@@ -33,9 +33,8 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
     context: ContextNumber = None,
     json: Json = False,
-    seed: Seed = None,
 ) -> None:
-    """Show a run while it draws: how far, how fast, and the trade-off so far.
+    """Show a run while it draws, and its trade-off so far.
 
     This command only reads; another process draws. With --until it asks that process to stop when a
     distance is guaranteed at the recipe's beta (tvd<=0.1, kl<=0.05), or when an estimate there is
@@ -46,7 +45,7 @@ def watch(
 
     Example: quasir watch runs/scientists --until "tvd<=0.12"
     """
-    opened(run, context, seed)
+    opened(run, context)
     rules = [parse_stop_rule(text) for text in until or []]
     watcher = Watcher(run, context, rules)
     console = Console()

@@ -395,6 +395,12 @@ def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) 
         parts += languages
     if spec.boost is not None:
         given = spec.boost if isinstance(spec.boost, dict) else dict.fromkeys(spec.boost)
+        for name in given:
+            if name in features and not features[name].word_groups:
+                raise RecipeError(
+                    f"the guide's boost names the feature {short_repr(name)}, which looks for no "
+                    "words: give the words themselves, as in boost: {geologist: 20}."
+                )
         try:
             parts.append(guides.boost({features.get(n, n): f for n, f in given.items()}))
         except QuasirError as error:

@@ -41,7 +41,7 @@ def asked(recipe: Recipe) -> list[str]:
     if watched:
         said.append(f"Also measured: {', '.join(watched)}.")
     said.append(f"Proposals come from {_proposal(recipe.proposal)}.")
-    said.append(f"Beta is chosen for {_choice(recipe.choose)}.")
+    said.append(f"Beta is chosen for {describe_choice(recipe.choose)}.")
     return said
 
 
@@ -89,7 +89,8 @@ def _guide(spec: GuideSpec) -> str:
     return spec.file or ", ".join(parts)
 
 
-def _choice(choice: Choice) -> str:
+def describe_choice(choice: Choice) -> str:
+    """Return what beta is chosen for, in words."""
     name, value = next(iter(choice.asked.items()))
     said = OPTIONS[name].asks.format(value)
     sure = choice.confidence

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from quasir.core.formatting import escaped, short_repr
 from quasir.errors import RecipeError
+from quasir.features import NAMED
 from quasir.features.similarity import is_installed
-from quasir.recipes.parts import Part, SimilaritySpec
+from quasir.recipes.parts import GuideSpec, Part, SimilaritySpec
 from quasir.recipes.placeholders import fill_one
 from quasir.recipes.schema import Recipe, Source
 from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, decode, read_as, read_tree
@@ -85,6 +86,18 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
     for message, steps in _mistakes(recipe):
         raise Place(file, tree.find(steps)[0]).error(message)
     return recipe.changed(_choose_installed)
+
+
+def check_drawable(recipe: Recipe) -> None:
+    """Refuse a guide whose boost has no factors: it can be fitted, but not drawn from."""
+    for guide in recipe.parts(GuideSpec):
+        if isinstance(guide.boost, list):
+            names = ", ".join(guide.boost)
+            factors = ", ".join(f"{name}: 20" for name in guide.boost)
+            raise RecipeError(
+                f"boost: [{escaped(names)}] says no factor: give one, as in boost: "
+                f"{{{escaped(factors)}}}, or fit it with `quasir tune RECIPE --guide`."
+            )
 
 
 def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
@@ -210,7 +223,10 @@ def _mistakes(recipe: Recipe) -> Mistakes:
     ):
         for name in names:
             if name not in recipe.features:
-                hint = _did_you_mean(name, recipe.features) or "name it under features."
+                hint = _did_you_mean(name, recipe.features) or (
+                    f"describe it, as in features: {{{short_repr(name)}: {{contains: "
+                    f"{short_repr(name)}}}}}; built in are {', '.join(NAMED)}."
+                )
                 yield f"there is no feature {short_repr(name)}: {hint}", [field, name]
     yield from _constraint_mistakes(recipe)
     yield from _source_mistakes(recipe)

@@ -285,6 +285,11 @@ class FeatureSpec(Part):
             raise ValueError(f"low is {self.low:g}, which is not below high, {self.high:g}")
 
     @property
+    def kind(self) -> str:
+        """What it is: "named", or one of `FEATURE_KINDS`."""
+        return self.given(("named", *FEATURE_KINDS))[0]
+
+    @property
     def may_be_boolean(self) -> bool:
         """Whether it is true or false; a user's own feature counts, unless it declares bounds."""
         if self.python is not None:

@@ -11,6 +11,7 @@ from pydantic import Field, create_model, model_validator
 
 from quasir.core.formatting import escaped, short_repr
 from quasir.estimation.quantities import GUARANTEED, OPTIONS, Option
+from quasir.features import NAMED
 from quasir.recipes.parts import (
     Count,
     FeatureSpec,
@@ -265,7 +266,8 @@ class Recipe(Part):
     base : Source
         a(x).
     features : dict
-        Name -> feature; a feature without a constraint is only measured.
+        Name -> feature; a feature without a constraint is only measured. Built-in ones that `want`
+        or `lambda` names may be left out.
     want : dict
         Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
     reward : RewardSpec
@@ -306,6 +308,19 @@ class Recipe(Part):
     choose: Choice = Choice(acceptance_rate=0.01)
     samples: Count = ALL_SAMPLES
     over: Literal["contexts", "each"] | None = None
+
+    @model_validator(mode="after")
+    def _add_named_features(self) -> Recipe:
+        """Let want and lambda name a built-in feature that features leave out."""
+        asked = (*self.want, *self.coefficients)
+        named = [name for name in asked if name in NAMED and name not in self.features]
+        if named:
+            added = {name: FeatureSpec(named=name) for name in named}
+            for feature in added.values():
+                feature.model_fields_set.clear()  # it is a default, not given
+            self.__dict__["features"] = {**self.features, **added}
+            self.model_fields_set.add("features")
+        return self
 
     @model_validator(mode="after")
     def _write_reward_out(self) -> Recipe:

@@ -131,6 +131,7 @@ def prepare(
     if context is not None and (contexts is not None or over):
         raise InputError("a run has one context or many: give --context or --contexts, not both.")
     read, recipe_dir = read_recipe(recipe, context, **changes)
+    recipes.check_drawable(read)
     given = None
     if contexts is not None:
         names = fields_of(read)

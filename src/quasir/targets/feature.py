@@ -201,7 +201,8 @@ class Feature:
                 raise FeatureError(
                     f"feature {self.name!r} gave {column[int(np.argmax(other))]:g}, where a "
                     "boolean is needed: a pointwise constraint is true or false. For a number, use "
-                    "qr.tilt(feature, coefficient), or ask for its mean with qr.constrain."
+                    "qr.tilt(feature, coefficient), or ask for its mean with qr.constrain; in "
+                    "a recipe, declare its low and high, and want is its mean."
                 )
         return column.astype(bool)
 

@@ -1,0 +1,89 @@
+"""Every setting of a recipe is explained, with its value in force."""
+
+import json
+
+import pytest
+import yaml
+
+from quasir import recipes
+from quasir.recipes.explain import CASE, comment, explain
+from quasir.runs.pipeline import prepare
+from tests.cli.helpers import inside
+
+
+def in_force(plain):
+    return {one.field: one for one in explain(recipes.from_dict(plain))}
+
+
+def test_a_recipe_with_base_and_want_alone_is_complete():
+    found = in_force({"base": "quasir/biographies", "want": {"female": 0.5}})
+    given = [name for name, one in found.items() if one.given]
+    assert given == ["base.model", "want"]
+    assert found["choose"].value == "{acceptance_rate: 0.01}"
+    assert found["choose.confidence"].value == "none"
+    assert found["features.female.named"].value == "female"
+    assert found["samples"].value == "1000"
+    assert found["proposal"].value == "base"
+
+
+def test_what_is_given_is_no_default():
+    plain = {
+        "base": {"model": "quasir/biographies", "temperature": 0.7},
+        "features": {"a": {"words": ["x"]}, "b": {"contains": "y", "case": False}},
+        "want": {"a": 1},
+        "draws": 20_000,
+        "choose": {"tvd": 0.1, "confidence": 0.9},
+    }
+    found = in_force(plain)
+    assert found["base.temperature"].given
+    assert found["draws"].given
+    assert "choose.confidence" not in found
+    assert (found["features.a.case"].value, found["features.a.case"].given) == ("false", False)
+    assert (found["features.b.case"].value, found["features.b.case"].given) == ("false", True)
+
+
+@pytest.mark.parametrize("kind", CASE)
+def test_the_case_that_is_told_is_the_case_that_holds(kind):
+    plain = {"base": "m/m", "features": {"f": {kind: ["Abc"] if kind == "words" else "Abc"}}}
+    feature = recipes.from_dict(plain).features["f"].make("f")
+    differs = not bool(feature(["abc"])[0])
+    assert in_force(plain)["features.f.case"].value == str(differs).lower()
+
+
+@pytest.mark.parametrize("name", recipes.BUILT_IN)
+def test_a_commented_recipe_is_the_same_recipe(name):
+    recipe = recipes.read(recipes.BUILT_IN[name])
+    text = comment(recipe)
+    assert yaml.safe_load(text) == yaml.safe_load(recipes.dump(recipe))
+    for field in ("base", "draws", "max_tokens", "seed"):
+        assert explained_above(text, field), field
+
+
+def explained_above(text, field):
+    lines = text.splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith(f"{field}:"))
+    return lines[place - 1].startswith("# ")
+
+
+def test_the_command_explains_in_80_columns(tmp_path):
+    (tmp_path / "r.yaml").write_text("base: quasir/biographies\nwant: {female: 1}\n")
+    code, out, _ = inside("recipes", "--explain", tmp_path / "r.yaml")
+    assert code == 0
+    assert "{acceptance_rate: 0.01} (an acceptance rate of 0.01" in " ".join(out.split())
+    assert out.index("given:") < out.index("base.model") < out.index("left out, so the default")
+    assert max(map(len, out.splitlines()[1:])) <= 80
+    told = json.loads(inside("recipes", "--explain", tmp_path / "r.yaml", "--json")[1])
+    assert {"field": "seed", "value": "0", "given": False} == {
+        key: one[key]
+        for one in told
+        if one["field"] == "seed"
+        for key in ("field", "value", "given")
+    }
+
+
+def test_advice_on_yaml_is_in_yaml():
+    boosted = {"base": "quasir/biographies", "proposal": {"guide": {"boost": ["geologist"]}}}
+    with pytest.raises(recipes.parsing.RecipeError, match=r"boost: \{geologist: 20\}"):
+        prepare(boosted)
+    with pytest.raises(recipes.parsing.RecipeError, match="contains: 'geologist'"):
+        recipes.from_dict({"base": "quasir/biographies", "want": {"geologist": 1}})
