@@ -1,5 +1,6 @@
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,14 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quasir as qr
+from quasir import recipes
 from quasir.certificates.check import WantedMoment, wanted_moments
 from quasir.estimation.estimate import Estimate
+from quasir.recipes.explain import explain
 from quasir.report.page import About, as_json
 from quasir.report.sentences import (
     MINUS,
     TIMES,
     beta_text,
     constraint_sentences,
+    exactness_sentence,
+    expectations,
     number_text,
     phrase,
     rate_phrase,
@@ -442,3 +447,64 @@ def test_a_constraint_for_a_number_has_no_limit_by_tvd():
     unseen = Estimate(0.0, math.nan, 0.0, 0.002)
     at_most = WantedMoment(name="f", moment=0.5, target=part, at_beta=part, tvd=unseen)
     assert "which is below 0.00200" in " ".join(constraint_sentences(at_most))
+
+
+def wanted_of(moment, at_beta, tvd=0.02):
+    part, distance = Estimate(at_beta, 0.01, 0.4, 0.6), Estimate(tvd, 0.001, 0.01, 0.03)
+    return WantedMoment(name="female", moment=moment, target=part, at_beta=part, tvd=distance)
+
+
+def test_the_headline_says_what_to_expect():
+    shown = Reader(page_of(DRAWS, wanted=[wanted_of(0.5, 0.4771), wanted_of(1.0, 1.0)])).shown
+    assert "You asked for 50 % female; expect 47.7 %." in shown
+    assert shown.count("You asked for") == 1
+    assert shown.index("You asked for") < shown.index("The estimates")
+    assert expectations([wanted_of(1.0, 0.93)]) == ["You asked for 100 % female; expect 93 %."]
+    number = replace(wanted_of(12.0, 11.5), name="length", tvd=None)
+    assert expectations([number]) == ["You asked for a mean length of 12.0; expect 11.5."]
+    assert expectations([wanted_of(0.5, math.nan)]) == []
+
+
+def test_the_first_samples_stand_near_the_top():
+    reader = Reader(HTML)
+    accepted = DRAWS.accepted(log_beta=CHOSEN.log_beta)[:3]
+    shown = [a["data-draw"] for tag, a in reader.elements if "data-draw" in a]
+    assert shown == [str(i) for i in accepted]
+    for i in accepted:
+        assert DRAWS.items[i] in reader.shown
+        assert reader.shown.index(DRAWS.items[i]) < reader.shown.index("The estimates")
+    none = page_of(qr.Draws.from_arrays(np.zeros(9), np.zeros(9)), [], beta=1.0)
+    assert "first" not in Reader(none).attribute("id")
+
+
+def vowels(n, tilt):
+    """Return draws whose largest ratio, e^tilt, is known."""
+    base = qr.Table({"a": 0.2, "x": 0.8})
+    return qr.draw(base * qr.tilt(qr.features.contains("a"), tilt), base, n, seed=0)
+
+
+def test_exact_samples_are_suggested_where_they_cost_little():
+    draws = vowels(20_000, 1.0)
+    about = About("vowels", exact="quasir sample runs/vowels --tvd 0")
+    curve = qr.tradeoff(draws)
+    near, far = curve.at(log_beta=0.9), curve.at(log_beta=-1.0)
+    exact = curve.at(tvd=0)
+    assert exact.guarantee.tvd == 0
+    proposals = [1 / float(one.acceptance_rate.value) for one in (exact, near)]
+    assert proposals[1] < proposals[0] < 1.5 * proposals[1]
+    shown = Reader(page_of(draws, [], about, curve=curve, log_beta=0.9)).shown
+    said = "{} proposals per sample instead of {}".format(*(number_text(x, 2) for x in proposals))
+    assert said in shown
+    assert about.exact in shown
+    assert exactness_sentence(curve, far) is None  # it is more than half as much again
+    assert exactness_sentence(curve, exact) is None
+    assert exactness_sentence(CURVE, CHOSEN) is None  # no ceiling is known
+
+
+def test_every_setting_is_there_and_defaults_are_marked():
+    recipe = recipes.from_dict({"base": "quasir/biographies", "want": {"female": 1}, "draws": 9})
+    html = page_of(DRAWS, about=About("s", facts={"seed": "0"}, settings=explain(recipe)))
+    shown = " ".join(Reader(html).shown.split())
+    assert "choose default{acceptance_rate: 0.01}" in shown
+    assert "draws9 texts that are drawn" in shown
+    assert "settings" in Reader(html).attribute("class")

@@ -49,11 +49,12 @@ def init(
     chat = "" if prompt else _ask("Or the message of a chat that they answer (empty: none)", "")
     kind = _ask(f"Constraint: {', '.join(KINDS)}", "word", _kind)
     value = _ask(KINDS[kind], None)
-    given: dict[str, Any] = {
+    constraints: dict[str, dict[str, Any]] = {
         "word": {"contains": [value]},
         "classifier": {"classifier": [value]},
         "schema": {"schema": Path(value)},
-    }.get(kind, {kind: value})
+    }
+    given = constraints.get(kind, {kind: value})
     mean = _ask("Share of the texts that meet it (1: every text)", 1.0, _share)
     tvd = _ask("TVD to guarantee with 95 % confidence", 0.1, _share)
     plain = write_recipe(base, prompt=prompt or None, chat=chat or None, tvd=tvd, **given)

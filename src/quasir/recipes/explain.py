@@ -25,7 +25,7 @@ MEANINGS = {
         "max_tokens": "the length limit of a text",
         "seed": "the same seed gives the same draws",
         "choose": "which beta the samples are taken at",
-        "samples": "samples that are kept",
+        "samples": "samples that are kept; over contexts, of each if given, else shared",
         "over": "over contexts: whether a wanted mean holds over all of them, or in each",
     },
     "Source": {
@@ -114,7 +114,7 @@ def explain_text(recipe: Recipe, name: str) -> str:
     """Return the settings of a recipe as text, in 80 columns."""
     settings = explain(recipe)
     width = min(max(len(one.field) for one in settings), 24)
-    lines = []
+    lines: list[str] = []
     for given, heading in ((True, "given:"), (False, "left out, so the default holds:")):
         lines.append(heading if lines else f"{name}\n{heading}")
         for one in settings:

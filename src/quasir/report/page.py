@@ -34,6 +34,8 @@ from quasir.report.sentences import (
     Phrase,
     beta_text,
     constraint_sentences,
+    exactness_sentence,
+    expectations,
     guarantee_sentences,
     number_text,
     phrase,
@@ -46,12 +48,14 @@ if TYPE_CHECKING:
     from quasir.certificates.check import WantedMoment
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
+    from quasir.recipes.explain import Setting
     from quasir.store import Store
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Hue = tuple[int, bool]
 """The number of a colour, and whether the line is dashed because the colour is used before."""
 
+FIRST = 3  # texts near the top of the page
 GUARANTEED = 2  # the number of the colour of guarantees
 
 PANELS: dict[str, tuple[str, str, list[int | None]]] = {
@@ -86,6 +90,8 @@ class About:
     title: str
     asked: Sequence[str] = ()  # sentences that name the constraint, the base and the proposal
     facts: Mapping[str, str] = field(default_factory=dict)  # version, seed, models, date, ...
+    settings: Sequence[Setting] = ()  # every setting of the recipe, defaults too
+    exact: str = ""  # the command that gives exact samples
 
 
 def page(
@@ -118,6 +124,9 @@ def page(
         data_json=Markup(as_json(data)),
         suspicious=suspicious,
         estimates=_estimates(certificate),
+        exactness=exactness_sentence(curve, certificate),
+        expected=expectations(wanted),
+        first_texts=_first_texts(data),
         kept_items=kept_items,
         max_z=MAX_Z,
         n_possible=curve.n_possible,
@@ -133,6 +142,23 @@ def page(
     )
     # A lone surrogate in a name cannot be encoded in UTF-8.
     return html.encode("utf-8", "replace").decode("utf-8")
+
+
+def _first_texts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the first accepted texts, each in pieces with the colours of its features."""
+    beta, hue = data["log_beta"][data["chosen"]], [one["colour"] for one in data["features"]]
+    return [
+        {
+            "draw": entry["draw"],
+            "cut": bool(entry["rest"] or entry["more"]),
+            "pieces": [
+                (piece, []) if isinstance(piece, str) else (piece[0], [hue[j] for j in piece[1:]])
+                for piece in entry["pieces"]
+            ],
+        }
+        for entry in data["texts"]
+        if entry["log_alpha"] > beta
+    ][:FIRST]
 
 
 def _estimates(certificate: Certificate) -> list[tuple[str, str, Phrase]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,11 @@ from quasir.estimation.estimate import Estimate
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
     from quasir.certificates.check import Check, WantedMoment
+    from quasir.certificates.curve import Curve
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
+LITTLE = 1.5
+"""Exact samples are suggested where they take at most so many times the proposals."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -40,6 +44,11 @@ def number_text(x: float, digits: int = 3) -> str:
         return sign + text
     mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
     return f"{sign}{mantissa} {TIMES} 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+
+
+def short_text(x: float) -> str:
+    """Return a number with up to three digits, without zeros at its end."""
+    return f"{x:.3g}" if 1e-4 <= abs(x) < 1000 else number_text(x)
 
 
 def beta_text(log_beta: float) -> str:
@@ -126,6 +135,41 @@ def _with_error(part: Estimate) -> str:
     return number_text(part.value) + error
 
 
+def expectations(wanted: Sequence[WantedMoment]) -> list[str]:
+    """Return what was asked for in the mean, and what to expect instead; for all texts, nothing."""
+    said = []
+    for one in wanted:
+        expected = one.at_beta.value
+        if not math.isfinite(expected) or (expected == one.moment and one.moment in (0, 1)):
+            continue
+        if one.tvd is None:
+            asked, mean = number_text(one.moment), number_text(expected)
+            said.append(f"You asked for a mean {one.name} of {asked}; expect {mean}.")
+        else:
+            asked, share = f"{100 * one.moment:.3g} %", f"{100 * expected:.3g} %"
+            said.append(f"You asked for {asked} {one.name}; expect {share}.")
+    return said
+
+
+def exactness_sentence(curve: Curve, certificate: Certificate) -> str | None:
+    """Return what exact samples cost, where that is little; None if it is much, or not known."""
+    if certificate.guarantee is None or certificate.guarantee.tvd == 0:
+        return None
+    if not curve.tail.log_ceiling < math.inf or not curve.n_possible:
+        return None
+    exact = curve.at(tvd=0)
+    rates = certificate.acceptance_rate.value, exact.acceptance_rate.value
+    if exact.guarantee is None or exact.guarantee.tvd != 0 or not min(rates) > 0:
+        return None
+    now, then = (1 / float(rate) for rate in rates)
+    if then > LITTLE * now:
+        return None
+    return (
+        f"Exact samples cost little more here: {number_text(then, 2)} proposals per sample instead "
+        f"of {number_text(now, 2)}."
+    )
+
+
 def guarantee_sentences(certificate: Certificate) -> tuple[str, list[str]]:
     """Return the headline, and the sentences below it."""
     guarantee, choice = certificate.guarantee, certificate.choice
@@ -152,15 +196,15 @@ def guarantee_sentences(certificate: Certificate) -> tuple[str, list[str]]:
             "the draws chose β, so it is right less often."
         )
     more = [
-        f"Exchange at most this share of the samples, {number_text(most)}, and they are exactly "
+        f"Exchange at most this share of the samples, {short_text(most)}, and they are exactly "
         "what was asked for: that is what a total variation distance (TVD) means.",
         right,
         guarantee.basis,
         *chosen,
     ]
     headline = (
-        f"TVD to the target is at most {number_text(most)} ({sure} confidence"
+        f"TVD to the target is at most {short_text(most)} ({sure} confidence"
         f"{'' if covered else ', for a β fixed in advance'}): no property's frequency is off by "
-        f"more than {number_text(100 * most)} percentage points."
+        f"more than {short_text(100 * most)} percentage points."
     )
     return headline, more

@@ -23,6 +23,7 @@ from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.recipes.building import features_of
 from quasir.recipes.describe import asked
+from quasir.recipes.explain import explain
 from quasir.report.contexts_page import contexts_page
 from quasir.report.page import About, page
 from quasir.runs.integrity import command
@@ -138,6 +139,8 @@ def _page_of(one: RunContext) -> str:
             "seed of the context" if run.over_contexts else "seed": str(one.entry.seed),
             **_facts(run),
         },
+        settings=explain(recipe),
+        exact=_exact_command(one),
     )
     if one.result.unserved is not None:
         certificate = certificate.with_warnings(one.result.unserved)
@@ -150,6 +153,12 @@ def _page_of(one: RunContext) -> str:
         checks=one.checks,
         wanted=one.result.wanted,
     )
+
+
+def _exact_command(one: RunContext) -> str:
+    """Return the command that gives exact samples, where a ceiling of the ratios is known."""
+    context = ["--context", one.index] if one.run.over_contexts else []
+    return command("sample", one.run.folder, "--tvd", 0, *context, recipe=one.recipe)
 
 
 def write_context_page(one: RunContext) -> Path:
@@ -242,7 +251,9 @@ def _write_contexts(run: Run, whole: ContextsCertificate, lines: Sequence[dict[s
     rows = [_row_of(result) for result in outcome.results]
     _write_table(folder / "contexts.csv", rows)
     facts = {"contexts": f"{len(run):,}", "draws": f"{whole.n:,}", "seed": str(run.store.seed)}
-    about = About(folder.resolve().name, asked(run.recipe), facts | _facts(run))
+    about = About(
+        folder.resolve().name, asked(run.recipe), facts | _facts(run), explain(run.recipe)
+    )
     write_text(run.report, contexts_page(about, whole, rows))
 
 
