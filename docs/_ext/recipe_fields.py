@@ -1,18 +1,16 @@
 """The directive ``recipe-fields``: tables of a recipe's fields, read from the pydantic model."""
 
 import re
-from pathlib import Path
 from typing import Any
 
-import yaml
 from docutils import nodes
 from numpydoc.docscrape import NumpyDocString
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from quasir.recipes.explain import meanings
 from quasir.recipes.schema import Recipe
 
-MEANINGS = Path(__file__).with_name("recipe_meanings.yaml")
 LIMITS = {
     "exclusiveMinimum": "above {}",
     "gt": "above {}",
@@ -81,9 +79,8 @@ def _table(name: str, parts: dict[str, Any]) -> str:
 
 
 def _meanings(name: str, part: dict[str, Any]) -> dict[str, str]:
-    """Return what each field means: from recipe_meanings.yaml, the docstring, or the field."""
-    written = yaml.safe_load(MEANINGS.read_text(encoding="utf-8")).get(name, {})
-    found = dict(written)
+    """Return what each field means: from meanings.yaml, the docstring, or the field."""
+    found = dict(meanings().get(name, {}))
     for parameter in NumpyDocString(part.get("description") or "")["Attributes"]:
         text = " ".join(line.strip() for line in parameter.desc)
         for field in parameter.name.split(", "):

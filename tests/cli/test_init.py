@@ -61,8 +61,8 @@ def test_the_comments_say_what_is_there_and_what_is_left_out(tmp_path):
     file = tmp_path / "r.yaml"
     init(file, "", "", "", "", "coffee", "", "")
     text = file.read_text()
-    assert "# the length limit of a text\nmax_tokens: 40\n" in text
-    assert "# samples: 1000 (samples that are kept;" in text
+    assert "# The length limit of a text.\nmax_tokens: 40\n" in text
+    assert "# samples: 1000 (how many samples to keep;" in text
     assert "# base.temperature: 1.0" in text
     assert "# draws:" not in text
     assert max(map(len, text.splitlines())) <= 80

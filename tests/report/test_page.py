@@ -506,5 +506,5 @@ def test_every_setting_is_there_and_defaults_are_marked():
     html = page_of(DRAWS, about=About("s", facts={"seed": "0"}, settings=explain(recipe)))
     shown = " ".join(Reader(html).shown.split())
     assert "choose default{acceptance_rate: 0.01}" in shown
-    assert "draws9 texts that are drawn" in shown
+    assert "draws9 draws of the proposal" in shown
     assert "settings" in Reader(html).attribute("class")

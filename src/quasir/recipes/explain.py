@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,62 +16,7 @@ from quasir.recipes.parsing import dump
 from quasir.recipes.parts import FeatureSpec, Part
 from quasir.recipes.schema import Choice, Recipe, Source
 
-MEANINGS = {
-    "Recipe": {
-        "want": "the mean of each feature; 1 or 0 of a yes-or-no feature holds for every text",
-        "lambda": "tilts that are given: the base is multiplied by exp(lambda * feature)",
-        "fitted": "lambda of each wanted mean, as fitted",
-        "proposal": "what draws the texts; the base if it is left out",
-        "draws": "texts that are drawn and scored for the trade-off",
-        "fit": "draws of the base that lambda is fitted on, where a mean is wanted",
-        "max_tokens": "the length limit of a text",
-        "seed": "the same seed gives the same draws",
-        "choose": "which beta the samples are taken at",
-        "samples": "samples that are kept; over contexts, of each if given, else shared",
-        "over": "over contexts: whether a wanted mean holds over all of them, or in each",
-    },
-    "Source": {
-        "model": "a folder, a built-in model or a hub id",
-        "server": "the address of a server that has loaded the model",
-        "dtype": "the numbers that the model computes with",
-        "device": "where the model runs; a GPU is taken if there is one",
-        "quantization": "4bit or 8bit weights",
-        "trust_remote_code": "whether code that comes with the model may run",
-        "prompt": "what the texts go on from",
-        "chat": "the messages that the texts answer",
-        "temperature": "1 is the model's own distribution; below 1 is sharper",
-        "top_k": "if given, only the k most likely tokens at each step",
-        "top_p": "if given, only the most likely tokens, up to this mass, at each step",
-        "poisson": "the mean of a Poisson distribution",
-        "table": "items and their weights",
-        "guide": "makes the constraint more likely while a text is drawn",
-        "share": "the share of the draws that leaves the guide out",
-        "mixture": "each draw comes from one of these",
-    },
-    "FeatureSpec": {
-        "named": "a feature that is built in",
-        "words": "true if the text has one of these words",
-        "contains": "true if the text has this, as part of a word too",
-        "search": "true if this expression matches somewhere in the text",
-        "case": "whether upper and lower case differ",
-        "python": "a function of yours",
-        "length": "how long the text is",
-    },
-    "LanguageSpec": {
-        "regex": "true if the whole text matches this expression",
-        "json_schema": "true if the text is JSON of this schema",
-        "choice": "true if the text is one of these",
-        "complete": "whether a text that is cut at the length limit counts as wrong",
-    },
-    "ClassifierSpec": {
-        "model": "a folder, a built-in classifier or a hub id",
-        "label": "the label that is asked for",
-        "above": "true if the label's value is above this",
-        "value": "what the classifier gives: a probability or a logit",
-    },
-    "Choice": {"confidence": "how sure the choice is; none: beta is chosen by an estimate"},
-}
-"""Kind of part -> field -> what it means; a default is listed only where it is named here."""
+MEANINGS = Path(__file__).with_name("meanings.yaml")
 OFFERED = {
     "Source": ("dtype", "device", "prompt", "temperature", "top_k", "top_p"),
     "LanguageSpec": ("complete",),
@@ -97,6 +44,13 @@ class Setting:
         return dict(vars(self))
 
 
+@cache
+def meanings() -> dict[str, dict[str, str]]:
+    """Return what the fields of each kind of part mean, where its docstring does not say it."""
+    read: dict[str, dict[str, str]] = yaml.safe_load(MEANINGS.read_text(encoding="utf-8"))
+    return read
+
+
 def explain(recipe: Recipe) -> list[Setting]:
     """Return every setting of a recipe, the defaults that were left out among them.
 
@@ -105,7 +59,7 @@ def explain(recipe: Recipe) -> list[Setting]:
     >>> from quasir import recipes
     >>> settings = explain(recipes.from_dict({"base": "quasir/biographies", "want": {"female": 1}}))
     >>> next(str(one) for one in settings if one.field == "draws")
-    '20000 (texts that are drawn and scored for the trade-off)'
+    '20000 (draws of the proposal for the trade-off)'
     """
     return list(_settings(recipe, "", True))
 
@@ -126,16 +80,11 @@ def explain_text(recipe: Recipe, name: str) -> str:
 def comment(recipe: Recipe) -> str:
     """Return a recipe as YAML, with a comment on each field and on what is left out."""
     lines: list[str] = []
-    of_base = "the distribution that is constrained; left-out settings are listed below"
-    words = {
-        "base": of_base,
-        "features": "what can be true of a text, or measured",
-        **MEANINGS["Recipe"],
-    }
+    words = meanings()["Recipe"]
     for line in dump(recipe).splitlines():
         field = line.partition(":")[0]
         if field in words and not line.startswith((" ", "-")):
-            lines.append(f"# {words[field]}")
+            lines += wrapped(words[field], "# ", "# ")
         lines.append(line)
     written = yaml.safe_load("\n".join(lines))
     lines += ["", "# Left out, so the default holds:"]
@@ -147,14 +96,14 @@ def comment(recipe: Recipe) -> str:
 
 def _settings(part: Part, path: str, given: bool) -> Iterator[Setting]:
     kind = type(part).__name__
-    words = MEANINGS.get(kind, {})
+    words = meanings().get(kind, {})
     offered = OFFERED.get(kind, ())
     if isinstance(part, Source) and (path != "base." or not (part.model or part.server)):
         offered = ()  # a proposal takes what it leaves out from the base
     for name, field in type(part).model_fields.items():
         value, written = getattr(part, name), field.alias or name
         there = given and name in part.model_fields_set
-        label, meaning = path + written, words.get(written, "")
+        label, meaning = path + written, _phrase(words.get(written, ""))
         if isinstance(value, Choice):
             yield Setting(label, _text(value.asked), describe_choice(value), there)
             if value.confidence is None:
@@ -172,11 +121,17 @@ def _settings(part: Part, path: str, given: bool) -> Iterator[Setting]:
         elif name in offered or (value is not None and (there or name == "named")):
             yield Setting(label, _text(value), meaning, there)
     if isinstance(part, FeatureSpec) and part.case is None and part.kind in CASE:
-        yield Setting(f"{path}case", _text(CASE[part.kind]), words["case"], False)
+        yield Setting(f"{path}case", _text(CASE[part.kind]), _phrase(words["case"]), False)
 
 
 CASE = {"words": False, "contains": True, "search": True}
 """Kind of a feature of words -> whether upper and lower case differ by default."""
+
+
+def _phrase(sentence: str) -> str:
+    """Return a sentence of the meanings as it stands in brackets."""
+    text = sentence.replace("`", "").removesuffix(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def _text(value: Any) -> str:

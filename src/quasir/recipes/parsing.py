@@ -96,7 +96,7 @@ def check_drawable(recipe: Recipe) -> None:
             factors = ", ".join(f"{name}: 20" for name in guide.boost)
             raise RecipeError(
                 f"boost: [{escaped(names)}] says no factor: give one, as in boost: "
-                f"{{{escaped(factors)}}}, or fit it with `quasir tune RECIPE --guide`."
+                f"{{{escaped(factors)}}}, or have one searched with proposal: auto."
             )
 
 
