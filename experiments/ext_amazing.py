@@ -50,7 +50,7 @@ def run(place: Place) -> Result:
     """Replay the pool through the samplers, and walk with and without the word."""
     steps = max(100, min(100_000, place.draws // STEPS))
     folder = guided(place, WORD, max(1, place.draws // HALF))
-    found = compared(folder, SAMPLERS, RATES, steps, EDITOR).found
+    found = compared(folder, SAMPLERS, RATES, steps, EDITOR)
     stated = {name: dict(zip(HEAD, row, strict=True)) for name, row in TABLE.items()}
     walks, unique = informed(place, steps)
     return Result(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from experiments.results import Place, Result, main
 from experiments.samplers import compared, rows_of, said_of_walks
-from quasir.compare.measures import Row as Measured
+from quasir.compare import Row as Measured
 from quasir.compare.sampler_table import samplers_markdown
 
 POOL = "scientists-mixed"
@@ -33,7 +33,7 @@ TABLE = {
 def run(place: Place) -> Result:
     """Replay the pool through the samplers, and walk."""
     steps = max(100, min(200_000, place.draws // STEPS))
-    found = compared(place.pool(POOL, POOL), SAMPLERS, RATES, steps).found
+    found = compared(place.pool(POOL, POOL), SAMPLERS, RATES, steps)
     stated = {name: dict(zip(HEAD, row, strict=True)) for name, row in TABLE.items()}
     return Result(
         title="Five samplers on female scientists (`tab:ext_female_science`)",

@@ -15,8 +15,7 @@ import numpy as np
 
 import quasir as qr
 from experiments.results import Place, Result, Row, main
-from quasir.compare.measures import NONE, Cell
-from quasir.compare.sampler_table import bullet_list, markdown
+from quasir.compare.sampler_table import NONE, Cell, bullet_list, markdown
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
 from quasir.estimation.estimate import Key, Moment

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from experiments.results import Place, Result, main
+from experiments.sampler_figure import plot_comparison
 from experiments.samplers import compared, rows_of
-from quasir.compare.sampler_table import plot_comparison
 
 POOL = "scientists-mixed"
 RATES = (1e-1, 1e-2, 1e-3)
@@ -12,7 +12,7 @@ RATES = (1e-1, 1e-2, 1e-3)
 
 def run(place: Place) -> Result:
     """Replay the pool through the three samplers."""
-    found = compared(place.pool(POOL, POOL), ["qrs", "imh", "imh-reset"], RATES, place.draws).found
+    found = compared(place.pool(POOL, POOL), ["qrs", "imh", "imh-reset"], RATES, place.draws)
     least = {
         name: min(row.cells["unique"].runs.mean for row in found.rows if row.sampler == name)
         for name in ("qrs", "imh", "imh-reset")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import quasir as qr
 from experiments.results import Row
-from quasir.compare.compare_recipe import RecipeComparison, compare_recipe
-from quasir.compare.measures import Row as Measured
+from experiments.walks import compare_with_walks
+from quasir.compare import Comparison
+from quasir.compare import Row as Measured
 from quasir.core.progress import Lines
 from quasir.estimation.estimate import Moment
 
@@ -32,18 +33,17 @@ def compared(
     rates: Sequence[float],
     walk_steps: int,
     editor: str | None = None,
-) -> RecipeComparison:
-    """Compare samplers on the draws of a pool; see `quasir compare`."""
+) -> Comparison:
+    """Compare samplers on the draws of a pool; see `experiments/walks.py`."""
     size = len(qr.store.Store.open(folder))
-    return compare_recipe(
-        str(folder),
+    return compare_with_walks(
+        folder,
         samplers,
         rates,
         n=SAMPLES,
         runs=RUNS,
         walk_steps=walk_steps,
         editor=editor,
-        draws=size,
         burn_in=min(BURN_IN, size // BURNT, walk_steps // RUNS // OF_A_WALK),
         reporter=Lines(),
     )

@@ -56,7 +56,7 @@ pipeline_tag: fill-mask
 
 A small masked language model of the openings of biographies, with the tokens of
 `quasir/biographies`: an editor for random-walk Metropolis-Hastings over that model's texts
-(`quasir compare ... --samplers rwmh --editor quasir/biographies-masked`). It is not there to be
+(`python -m experiments.walks RUN --samplers rwmh`). It is not there to be
 right: what it puts into a text about a person is made up.
 
 All numbers on this card were measured when the model was exported, by `training/masked.py`.

@@ -1,4 +1,4 @@
-"""`quasir compare`, from a recipe or a run to tables and a figure."""
+"""`quasir compare`, from a recipe or a run to tables."""
 
 import csv
 import json
@@ -11,13 +11,12 @@ from typer.testing import CliRunner
 import quasir as qr
 from quasir.cli.main import app
 from quasir.compare import compare
-from quasir.compare.comparison import run_seed
 from quasir.compare.sampler_table import samplers_markdown
 from tests.cli.helpers import LETTERS
 from tests.cli.helpers import quasir as started
 from tests.text.tiny import gpt2, tokenizer
 
-FILES = {"samplers.csv", "samplers.md", "samplers.png"}
+FILES = {"samplers.csv", "samplers.md"}
 SMALL = ("--rates", "0.1,0.05", "-n", 20, "--runs", 3, "--burn-in", 50)
 NAMES = ["qrs", "imh", "imh-reset", "sir"]
 
@@ -56,20 +55,6 @@ def test_it_draws_what_the_recipe_asks_for_and_writes_everything(letters):
     run, told = letters
     assert len(qr.Draws.load(run)) == told["pool"] == 4000
     assert {path.name for path in (run / "compare").iterdir()} == FILES == set(told["files"])
-    assert (run / "compare" / "samplers.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_model_beside_the_recipe_is_that_of_the_run(tmp_path):
-    words = tokenizer(("a", "b"))
-    gpt2(len(words)).save_pretrained(tmp_path / "tiny")
-    words.save_pretrained(tmp_path / "tiny")
-    text = "base: tiny\nfeatures: {a: {contains: a}}\nwant: {a: 1}\nmax_tokens: 4\ndraws: 2000\n"
-    (tmp_path / "mine.yaml").write_text(text)
-    run = ("compare", tmp_path / "mine.yaml", "--out", tmp_path / "run", *SMALL)
-    first, _ = quasir(*run)
-    again, err = quasir(*run)
-    assert again == first
-    assert "drawing" not in err
 
 
 def test_the_table_is_that_of_the_stored_draws(letters):
@@ -117,7 +102,7 @@ def test_runs_and_n_are_lowered_where_the_draws_are_few(letters):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (("--samplers", "rwmh", "--editor", "x"), 1, "the base of this run is none"),
+        (("--samplers", ","), 1, "no sampler is named"),
         (("--samplers", "qrs,gibbs"), 1, "no sampler is called 'gibbs'"),
         (("--rates", "0.1,often"), 1, "a rate is 'often'"),
         (("--rates", "0"), 1, "above 0 and at most 1"),
@@ -152,137 +137,39 @@ def test_draws_saved_from_python(tmp_path):
 
 
 TINY = """\
-base: {{model: {base}}}
-features: {{b: {{words: [b]}}, tokens: {{length: tokens}}}}
-want: {{b: 1}}
-proposal: {{temperature: 1.5}}
+base: tiny
+features: {b: {words: [b]}}
+want: {b: 1}
+proposal: {temperature: 1.5}
 max_tokens: 5
 draws: 3000
 """
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """Return a folder with a causal model, a masked one of its tokens, and a recipe."""
-    pytest.importorskip("torch")
-    from tests.text.tiny import gpt2, masked, masked_tokenizer, tokenizer
-
-    folder = tmp_path_factory.mktemp("tiny")
+def test_a_language_model_beside_the_recipe_is_loaded_only_to_draw(tmp_path):
     words = tokenizer(("a", "b", "c"), bos="</s>", eos="</s>")
-    gpt2(len(words)).save_pretrained(folder / "causal")
-    words.save_pretrained(folder / "causal")
-    own = masked_tokenizer(words, ("a", "b", "c"))
-    masked("bert", len(own), own.pad_token_id).save_pretrained(folder / "masked")
-    own.save_pretrained(folder / "masked")
-    (folder / "r.yaml").write_text(TINY.format(base=folder / "causal"))
-    return folder
-
-
-def test_random_walks_and_perplexity_of_a_language_model(tiny):
-    out, _ = quasir(
-        "compare",
-        tiny / "r.yaml",
-        "--out",
-        tiny / "run",
-        "--samplers",
-        "qrs,imh-reset,rwmh,rwmh-reset",
-        "--editor",
-        tiny / "masked",
-        *("--rates", "0.2", "-n", 12, "--runs", 3, "--burn-in", 15, "--json"),
-    )
-    told = json.loads(out)
-    rows = {row["sampler"]: row for row in told["rows"]}
-    assert [row["method"] for row in told["rows"]] == [
-        "proposal",
-        "QRS",
-        "IMH-reset-5",
-        "RWMH-5",
-        "RWMH-reset-5",
-    ]
-    lm = qr.text.CausalLM(str(tiny / "causal"), max_tokens=5, device="cpu")
-    target = (lm * qr.features.words(["b"], name="b")).watch(
-        qr.features.length("tokens", name="tokens")
-    )
-    editor = qr.text.MaskedLM(str(tiny / "masked"), base=lm, device="cpu")
-    warm = lm.varied(temperature=1.5)
-    # Chains start at the draws of the pool that are possible, each run at its own.
-    draws, (stretch,) = qr.Draws.load(tiny / "run"), told["stretches"]
-    length = stretch["length"]
-    possible = draws.log_p > -np.inf
-    places = [run * length + np.flatnonzero(possible[run * length :])[:12] for run in range(3)]
-    texts = qr.text.Texts(draws.items.ids, draws.items.offsets, lm.tokenizer)
-    pool = qr.Draws(log_p=draws.log_p, log_q=draws.log_q, log_u=draws.log_u, items=texts)
-    # One draw in so many is possible, and a chain's wait counts as its steps.
-    length_of_chain = max(1, 5 - round(1 / possible.mean()) + 1)
-    sampler = qr.RWMH(target, warm, editor, reset=length_of_chain)
-    chain = sampler.sample_from(pool.take(np.stack(places, 1).ravel()), 36, run_seed(0, 5, 1))
-    found = list(chain.items)
-    ppl = [qr.metrics.perplexity(found[run::3], lm) for run in range(3)]
-    assert rows["rwmh-reset"]["ppl"] == pytest.approx(np.mean(ppl), rel=1e-5)
-    assert rows["rwmh-reset"]["ppl_sd"] == pytest.approx(np.std(ppl, ddof=1), rel=1e-4)
-    waited = np.mean([places[run][-1] + 1 - run * length for run in range(3)])
-    assert rows["rwmh-reset"]["draws_per_sample"] == pytest.approx(
-        waited / 12 + length_of_chain - 1
-    )
-    for name in ("rwmh", "rwmh-reset"):
-        assert rows[name]["moment:b"] == 1.0
-        assert rows[name]["tvd"] == rows[name]["kl"] == "unknown"
-    sampler = qr.RWMH(target, warm, editor, burn_in=15, thin=5, chains=3)
-    starts = pool.take(np.array([at[0] for at in places]))
-    long = sampler.sample_from(starts, 36, run_seed(0, 5, 0))
-    unique = [len(set(list(long.items)[run::3])) / 12 for run in range(3)]
-    assert rows["rwmh"]["unique"] == pytest.approx(np.mean(unique))
+    gpt2(len(words)).save_pretrained(tmp_path / "tiny")
+    words.save_pretrained(tmp_path / "tiny")
+    (tmp_path / "mine.yaml").write_text(TINY)
+    run = tmp_path / "run"
+    command = ("compare", tmp_path / "mine.yaml", "--out", run, *SMALL, "--json")
+    first, _ = quasir(*command)
+    again, err = quasir(*command)
+    assert again == first
+    assert "drawing" not in err
+    base = qr.text.CausalLM(str(tmp_path / "tiny"), max_tokens=5, device="cpu")
+    shutil.rmtree(tmp_path / "tiny")
+    again, _ = quasir("compare", run, *SMALL, "--json")
+    assert again == first
+    told = json.loads(again)
     # The stored log_base, without a model, is the perplexity that the model gives.
-    expected = []
-    for run in range(3):
-        first = run * length
-        part = draws.take(np.arange(first, first + 60))
-        best = np.sort(np.argsort(-part.log_alpha)[:12])
-        expected.append(qr.metrics.perplexity([part.items[i] for i in best], lm))
-    assert rows["qrs"]["ppl"] == pytest.approx(np.mean(expected), rel=1e-5)
-
-
-def test_no_model_is_loaded_where_the_draws_are_there(tiny):
-    run = tiny / "apart"
-    quasir("draw", tiny / "r.yaml", "--out", run)
-    shutil.copytree(tiny / "causal", tiny / "kept")
-    shutil.rmtree(tiny / "causal")
-    try:
-        out, _ = quasir("compare", run, *SMALL, "--json")
-        qrs = json.loads(out)["rows"][1]
-        assert 1 < qrs["ppl"] < 100
-        # The base has not scored what is impossible, and so not the proposal's draws.
-        assert json.loads(out)["rows"][0]["ppl"] is None
-        assert any("PPL of proposal is not given" in note for note in json.loads(out)["notes"])
-    finally:
-        shutil.move(tiny / "kept", tiny / "causal")
-
-
-def test_an_editor_of_other_tokens_edits_the_text(tiny):
-    """The ids of the store are the proposal's: read as the editor's they would be other words."""
-    from tests.text.tiny import masked, masked_tokenizer, tokenizer
-
-    own = masked_tokenizer(tokenizer(("x", "c", "b", "a")), ("a", "b", "c"))
-    masked("bert", len(own), own.pad_token_id).save_pretrained(tiny / "other")
-    own.save_pretrained(tiny / "other")
-    run = tiny / "other-run"
-    out, err = quasir(
-        *("compare", tiny / "r.yaml", "--out", run, "--editor", tiny / "other"),
-        *("--samplers", "rwmh,rwmh-reset", "--rates", "0.2", "-n", 12, "--walk-steps", 60),
-        *("--runs", 3, "--burn-in", 5, "--json"),
-    )
-    assert "has other tokens than the base" in err
-    walks = json.loads(out)["rows"][1:]
-    # 20 steps a run: a burn-in of 5, then 5 a sample; 2 where three are spent on the wait.
-    assert [row["n"] for row in walks] == [3, 10]
-    for row in walks:
-        assert row["moment:b"] == 1.0
-        assert row["ppl"] > 1
-
-
-def test_random_walks_need_an_editor(tiny):
-    _, err = quasir(
-        *("compare", tiny / "r.yaml", "--out", tiny / "none", "--samplers", "qrs,rwmh"), code=1
-    )
-    assert "give --editor NAME" in err
-    assert not (tiny / "none").exists()
+    draws, length, expected = qr.Draws.load(run), told["stretches"][0]["length"], []
+    for start in range(0, 3 * length, length):
+        part = draws.take(np.arange(start, start + 200))
+        best = np.sort(np.argsort(-part.log_alpha)[:20])
+        expected.append(qr.metrics.perplexity([part.items[i] for i in best], base))
+    assert told["rows"][1]["ppl"] == pytest.approx(np.mean(expected), rel=1e-5)
+    assert told["rows"][1]["ppl_sd"] == pytest.approx(np.std(expected, ddof=1), rel=1e-4)
+    # The base has not scored what is impossible, and so not the proposal's draws.
+    assert told["rows"][0]["ppl"] is None
+    assert any("PPL of proposal is not given" in note for note in told["notes"])

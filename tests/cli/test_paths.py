@@ -12,7 +12,7 @@ import pytest
 
 import quasir as qr
 from quasir import recipes
-from quasir.compare.compare_recipe import compare_recipe
+from quasir.compare import compare_recipe
 from quasir.core import files
 from quasir.recipes import Recipe
 from quasir.recipes.building import located

@@ -8,8 +8,7 @@ import pytest
 
 import quasir as qr
 from quasir.compare import compare
-from quasir.compare.comparison import run_seed, sample_cost
-from quasir.compare.measures import measure
+from quasir.compare.comparison import run_seed
 from quasir.compare.sampler_table import notes
 from quasir.estimation.estimate import Moment
 from tests.compare.pools import VOWEL, letters, part, places, poissons
@@ -186,7 +185,6 @@ def test_too_few_draws_for_any_sample_leave_the_rate_out():
     ("change", "message"),
     [
         ({"samplers": ["gibbs"]}, "there are qrs, imh"),
-        ({"samplers": ["rwmh"]}, "--editor"),
         ({"rates": [0.0]}, "above 0"),
         ({"rates": [2.0]}, "at most 1"),
         ({"rates": []}, "no rates"),
@@ -201,64 +199,21 @@ def test_what_cannot_be_compared_is_refused(change, message):
 
 
 def test_a_rate_is_one_in_a_whole_number():
-    assert sample_cost(0.3, 0).steps == 3
     found = compare(letters(3000), ["qrs"], [0.3, 1 / 3], n=50, runs=3)
     assert [round(share.cost.rate, 4) for share in found.stretches] == [0.3333]
 
 
-def test_random_walks_are_handed_what_they_need():
-    asked, told = [], []
-    pool = letters(4000)
-
-    def walk(name, cost, n, seed, stretches, report):
-        asked.append((name, cost.steps, n, len(stretches), seed))
-        for run, stretch in enumerate(stretches):
-            first = run * len(stretch)
-            np.testing.assert_array_equal(stretch.log_u, pool.log_u[first : first + len(stretch)])
-        report(5, n * len(stretches), 7)
-        return n - 1, [measure(["a", "b"], {"vowel": np.array([True, False])}, 7, 3.0)] * 3
-
-    found = compare(
-        pool,
-        ["qrs", "rwmh", "rwmh-reset"],
+def test_progress_is_told_after_every_row():
+    told = []
+    compare(
+        letters(4000),
+        ["qrs", "sir"],
         [0.1, 0.5],
         n=30,
         runs=3,
-        walk=walk,
-        walk_steps=3600,
         progress=lambda done, total, _: told.append((done, total)),
     )
-    assert [call[:4] for call in asked] == [
-        # (3600/3 - 1000)/10 samples; the others take less than they may.
-        ("rwmh", 10, 20, 3),
-        ("rwmh-reset", 10, 30, 3),
-        ("rwmh", 2, 30, 3),
-        ("rwmh-reset", 2, 30, 3),
-    ]
-    assert len({call[4] for call in asked}) == 4
-    row = row_of(found, "rwmh", 0.5)
-    assert row.cells["ppl"].runs.mean == 3.0
-    assert (row.method, row.n, row.runs) == ("RWMH-2", 29, 3)
-    assert row_of(found, "qrs", 0.5).n == 30
-    # 90 samples of QRS; steps of each walk, burn-in included, which tells of 7 on its way.
-    marks = (90, 97, 3690, 3697, 4590, 4680, 4687, 7860, 7867, 8040)
-    assert told == [(done, 8040) for done in marks]
-
-
-@pytest.mark.parametrize(
-    ("walk_steps", "n"),
-    [(None, {"rwmh": 30, "rwmh-reset": 30}), (300, {"rwmh": 1, "rwmh-reset": 10})],
-)
-def test_a_budget_of_steps_gives_at_least_a_sample(walk_steps, n):
-    """The burn-in of 1,000 alone takes more than 100 steps a run."""
-    asked = {}
-
-    def walk(name, cost, n, seed, stretches, report):
-        asked[name] = n
-        return n, [measure(["a", "b"], {}, 7, 3.0)] * len(stretches)
-
-    compare(letters(4000), list(n), [0.1], n=30, runs=3, walk=walk, walk_steps=walk_steps)
-    assert asked == n
+    assert told == [(done, 360) for done in (90, 180, 270, 360)]
 
 
 def test_what_is_certain_is_said_to_be():

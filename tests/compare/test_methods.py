@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.compare.methods import (
-    FEWEST,
-    FEWEST_RUNS,
-    METHODS,
-    WALKS,
-    Cost,
-    draws_to_hold,
-    stretches_for,
-)
+from quasir.compare.comparison import FEWEST, FEWEST_RUNS, METHODS, draws_to_hold, stretches_for
+from quasir.compare.sampler_table import Cost
 from tests.compare.pools import letters, places, poissons
 
-ALL = [name for name in METHODS if name not in WALKS]
+ALL = list(METHODS.values())
 
 
 @pytest.mark.parametrize("size", [200, 3000, 30_000, 300_000])
@@ -39,7 +32,7 @@ def test_a_large_pool_gives_all_that_is_asked():
 def test_every_rate_has_as_many_runs_as_the_whole_pool_gives():
     """N r/n of them, where every draw is possible and nothing is burnt in."""
     costs = [Cost(10, 0), Cost(20, 0), Cost(25, 0)]
-    shares = stretches_for(poissons(20_000), costs, ["qrs"], n=100, runs=10)
+    shares = stretches_for(poissons(20_000), costs, [METHODS["qrs"]], n=100, runs=10)
     assert [(share.n, share.runs, share.length) for share in shares] == [
         (100, 10, 1000),
         (100, 10, 2000),
@@ -48,12 +41,10 @@ def test_every_rate_has_as_many_runs_as_the_whole_pool_gives():
 
 
 def test_runs_are_lowered_first_then_n_then_runs_again():
-    pool = poissons(6000)
-    seen = []
+    pool, methods, seen = poissons(6000), [METHODS["qrs"], METHODS["imh"]], []
     for size in (6000, 3800, 2700, 2000, 900, 700, 600, 300, 130, 30):
-        (share,) = stretches_for(
-            pool.take(np.arange(size)), [Cost(10, 20)], ["qrs", "imh"], n=50, runs=8
-        )
+        part = pool.take(np.arange(size))
+        (share,) = stretches_for(part, [Cost(10, 20)], methods, n=50, runs=8)
         seen.append((share.n, share.runs))
     # A chain has a start, 20 states before the first that counts, and 10 for each sample.
     assert seen == [
@@ -73,11 +64,11 @@ def test_runs_are_lowered_first_then_n_then_runs_again():
 
 
 def test_a_single_run_may_be_smaller_still():
-    (share,) = stretches_for(poissons(60), [Cost(10, 20)], ["imh"], n=50, runs=8)
+    (share,) = stretches_for(poissons(60), [Cost(10, 20)], [METHODS["imh"]], n=50, runs=8)
     assert (share.n, share.runs, share.length) == (3, 1, 60)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_as_many_as_guaranteed_and_not_one_more(name):
     method, cost = METHODS[name], Cost(7, 30)
     for seed in range(5):
@@ -92,7 +83,7 @@ def test_as_many_as_guaranteed_and_not_one_more(name):
                 method.keep(stretch, most + 1, cost, 1)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", METHODS)
 def test_what_is_needed_is_enough(name):
     method, cost = METHODS[name], Cost(3, 40)
     possible = float((letters(100_000).log_p > -np.inf).mean())
@@ -114,19 +105,6 @@ def test_a_chain_that_is_reset_pays_for_its_wait_with_steps():
         assert METHODS["qrs"].keep(pool, 1000, cost, 0).proposals / 1000 == pytest.approx(
             max(steps, 24), rel=0.1
         )
-
-
-def test_random_walks_take_a_start_for_each_chain():
-    pool = qr.draw(qr.Table({"a": 1}), qr.Table({"a": 1, "b": 3}), 3000, seed=0)
-    possible = float((pool.log_p > -np.inf).mean())
-    cost = Cost(1000, 100, 3)
-    assert METHODS["rwmh"].need(50, cost, possible) == draws_to_hold(1, possible)
-    assert METHODS["rwmh-reset"].need(50, cost, possible) == draws_to_hold(50, possible)
-    (share,) = stretches_for(pool, [cost], ["rwmh", "rwmh-reset"], n=50, runs=6)
-    assert (share.n, share.runs) == (50, 6)
-    (share,) = stretches_for(pool, [cost], ["rwmh-reset"], n=800, runs=6)
-    fewest = min(int((pool.log_p[at] > -np.inf).sum()) for at in places(share))
-    assert (share.n, share.runs, share.length) == (fewest, 5, 600)
 
 
 def test_waiting_for_what_is_rare():

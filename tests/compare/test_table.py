@@ -1,10 +1,12 @@
-"""The table as Markdown and the figure."""
+"""The table as Markdown, and the tokens that its perplexity is over."""
 
 import numpy as np
 import pytest
 
+from quasir import recipes
 from quasir.compare import compare
-from quasir.compare.sampler_table import markdown, plot_comparison, samplers_markdown
+from quasir.compare.sampler_table import markdown, samplers_markdown, token_counter
+from quasir.core.items import Strings, TokenTexts
 from tests.compare.pools import letters
 
 
@@ -49,29 +51,63 @@ def test_a_column_wider_than_the_page_has_a_table_of_its_own():
     assert len(shown.split("\n\n")) == 2
 
 
-def test_the_figure_has_a_panel_for_each_quantity_and_a_point_for_each_row(found):
-    figure = plot_comparison(found)
-    labels = [ax.get_ylabel() for ax in figure.axes]
-    assert labels == [
-        "% not y",
-        "% vowel",
-        "long",
-        "% unique",
-        "Self-BLEU-5, words (%)",
-        "TVD to p, where known",
-    ]
-    unique = figure.axes[labels.index("% unique")]
-    drawn = {c.get_label(): c.lines[0].get_xydata() for c in unique.containers}
-    assert set(drawn) == {"proposal", "QRS", "IMH", "IMH-reset"}
-    for sampler, name in (("qrs", "QRS"), ("imh", "IMH")):
-        rows = sorted(
-            (row for row in found.rows if row.sampler == sampler),
-            key=lambda row: row.acceptance_rate,
-        )
-        np.testing.assert_allclose(
-            drawn[name][:, 1], [100 * row.cells["unique"].runs.mean for row in rows]
-        )
-        # Points are set apart by a few per cent, and no more.
-        np.testing.assert_allclose(
-            drawn[name][:, 0], [row.acceptance_rate for row in rows], rtol=0.06
-        )
+TEXTS = TokenTexts(
+    Strings.of(["a b", "a b c d e", ""]),
+    np.array([1, 2, 1, 2, 3, 4, 5], np.int32),
+    np.array([0, 2, 7, 7]),
+)
+
+
+def recipe(proposal="base", base="here", **changes):
+    text = f"base: {{model: {base}}}\nproposal: {proposal}\nmax_tokens: 5\n"
+    return recipes.parse(text, "r.yaml", **changes)
+
+
+@pytest.mark.parametrize(
+    "proposal",
+    [
+        "base",
+        "{temperature: 0.7}",
+        "{prompt: x}",
+        "{model: here, adapter: some}",
+        "{mixture: [{temperature: 2}, {prompt: x}]}",
+    ],
+)
+def test_of_one_model_the_stored_ids_are_the_bases(proposal):
+    """A text as long as the limit was cut, and has no end token."""
+    count, why = token_counter(recipe(proposal), TEXTS)
+    assert why == ""
+    assert count(TEXTS).tolist() == [3, 5, 1]
+
+
+def test_a_base_without_tokens():
+    table = recipes.parse("base: {table: {a: 1}}", "r.yaml")
+    assert token_counter(table, Strings.of(["a"])) == (
+        None,
+        "the base is no language model, and has no tokens",
+    )
+    assert token_counter(None, TEXTS)[0] is None
+
+
+WRONG = TokenTexts(TEXTS.strings, np.zeros(3, np.int32), np.array([0, 1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+    ("words", "texts"), [(("a", "b", "c", "d", "e"), TEXTS), (("x", "y"), WRONG)]
+)
+def test_another_model_is_counted_by_ids_only_if_its_tokens_are_the_bases(tmp_path, words, texts):
+    pytest.importorskip("torch")
+    from tests.text.tiny import tokenizer
+
+    tokenizer(("a", "b", "c", "d", "e")).save_pretrained(tmp_path / "base")
+    tokenizer(words).save_pretrained(tmp_path / "other")
+    count, why = token_counter(recipe(f"{{model: {tmp_path / 'other'}}}", tmp_path / "base"), TEXTS)
+    assert why == ""
+    assert count(texts).tolist() == [3, 5, 1]
+
+
+def test_a_tokenizer_that_is_not_there_is_told(tmp_path):
+    pytest.importorskip("torch")
+    count, why = token_counter(recipe(f"{{model: {tmp_path / 'gone'}}}", tmp_path / "away"), TEXTS)
+    assert count is None
+    assert "there is no model" in why

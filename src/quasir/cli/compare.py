@@ -1,4 +1,4 @@
-"""`quasir compare`: the paper's tables of samplers for a recipe."""
+"""`quasir compare`: other samplers beside QRS on the draws of a recipe."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from quasir.cli.options import (
     RecipeName,
     Seed,
 )
-from quasir.compare import SAMPLERS
-from quasir.compare.compare_recipe import compare_recipe
+from quasir.compare import SAMPLERS, compare_recipe
 from quasir.compare.sampler_table import WIDTH, as_json, samplers_markdown
 from quasir.errors import InputError
 
@@ -39,21 +38,6 @@ def compare(
     burn_in: Annotated[
         int, typer.Option(min=0, max=MOST_SAMPLES, help="Burn-in of chains that are not reset.")
     ] = 1000,
-    editor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Masked language model for the edits of rwmh: built in, a folder, or a hub id.",
-        ),
-    ] = None,
-    walk_steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_SAMPLES,
-            help="Edits of each random walk at a rate, at most; its runs then have fewer samples.",
-        ),
-    ] = None,
     draws: Draws = None,
     out: Out = None,
     allow_code: AllowCode = False,
@@ -62,37 +46,34 @@ def compare(
 ) -> None:
     """Compare samplers at equal cost, on stored draws.
 
-    Makes the paper's tables and figure: moments, perplexity, Self-BLEU, unique samples,
-    TVD and KL, over runs on disjoint stretches of the draws. Where the draws are too few,
-    there are fewer runs or fewer samples, and the table says so. Where the draws are there,
-    a model is loaded only for rwmh. Writes compare/samplers.csv, .md and .png into the run.
+    Shows moments, perplexity, Self-BLEU, unique samples, TVD and KL, over runs on disjoint
+    stretches of the draws. Where the draws are too few, there are fewer runs or fewer
+    samples, and the table says so. Where the draws are there, no model is loaded.
+    Writes compare/samplers.csv and .md into the run.
 
     Example: quasir compare scientists --rates 1e-1,1e-2 -n 1000 --runs 10
     """
-    made = compare_recipe(
+    folder, found, written = compare_recipe(
         recipe,
         [name.strip() for name in samplers.split(",") if name.strip()],
         [_rate(rate) for rate in rates.split(",") if rate.strip()],
         n=n,
         runs=runs,
         burn_in=burn_in,
-        editor=editor,
-        walk_steps=walk_steps,
         draws=draws,
         out=out,
         allow_code=allow_code,
         seed=seed,
         reporter=Bars(),
     )
-    folder, written = made.folder, made.written
     if json:
         files = {name: str(path) for name, path in written.items()}
-        print(jsonlib.dumps({"run": str(folder), "files": files} | as_json(made.found)))
+        print(jsonlib.dumps({"run": str(folder), "files": files} | as_json(found)))
     else:
         # The terminal's width, but at least 80 and at most WIDTH columns.
         width = min(WIDTH, max(80, shutil.get_terminal_size((WIDTH, 24)).columns))
         title = f"Samplers at equal cost: {folder.name}"
-        print(samplers_markdown(made.found, title, width), end="")
+        print(samplers_markdown(found, title, width), end="")
     say(f"written: {len(written)} files in {folder / 'compare'}")
 
 

@@ -1,10 +1,6 @@
-"""Samplers compared at equal cost, on one pool of draws (appendices F and G).
+"""Samplers compared at equal cost, on one pool of draws (appendices F and G of the paper)."""
 
-`compare` makes the paper's tables `tab:ext_female_science` and `tab:ext_amazing` for any stored
-draws.
-"""
+from quasir.compare.comparison import SAMPLERS, compare, compare_recipe
+from quasir.compare.sampler_table import Comparison, Row
 
-from quasir.compare.comparison import SAMPLERS, Comparison, compare
-from quasir.compare.measures import Row
-
-__all__ = ["SAMPLERS", "Comparison", "Row", "compare"]
+__all__ = ["SAMPLERS", "Comparison", "Row", "compare", "compare_recipe"]

@@ -1,4 +1,4 @@
-"""A comparison as a table with notes, as CSV, as JSON, and as the figure `fig:qrs_vs_imh`."""
+"""What is measured on the samples of each run, and the table: Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -6,38 +6,310 @@ import csv
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quasir.certificates.figures import COLOURS
-from quasir.compare.comparison import Comparison
-from quasir.compare.measures import BLEU, NAMES, NONE, Row
-from quasir.core.files import make_folder, write_text, write_with
-from quasir.estimation.estimate import Key, Moment
+from quasir.certificates.certificate import Certificate
+from quasir.core.arguments import exp_or_inf
+from quasir.core.files import make_folder, write_text
+from quasir.core.items import Coded, TokenTexts
+from quasir.core.types import Items
+from quasir.draws.draws import Draws
+from quasir.errors import InputError
+from quasir.estimation.estimate import Estimate, Key, Moment
+from quasir.metrics import Runs, over_runs, self_bleu, unique_share
+from quasir.metrics.diversity import read_texts
+from quasir.recipes.schema import Recipe, Source
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+UNKNOWN, NONE = "unknown", "-"
+BLEU = 5  # longest n-grams of Self-BLEU, as in the paper's tables
 WIDTH = 100  # characters in a line of a table, at most; a single wide column may exceed it
-ACROSS = 3  # panels in a row
-MARKERS = "osD^vP"
-APART = 1.05  # points at one rate are moved apart by this factor, so that their bars do not overlap
+Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
+"""Returns the number of tokens of each item."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a sample costs: `steps` proposals, after a chain's `burn_in`."""
+
+    steps: int
+    burn_in: int = 1000
+    wait: int = 0  # mean number of draws with P(x) = 0 before one that a chain can start at
+
+    @property
+    def chain(self) -> int:
+        """States of a chain that is reset; together with the wait, they cost ``steps``."""
+        return max(1, self.steps - self.wait)
+
+    @property
+    def rate(self) -> float:
+        """The acceptance rate in the paper's sense: samples per proposal, for any sampler."""
+        return 1 / self.steps
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order."""
+
+    indices: NDArray[np.intp]
+    proposals: int  # draws used for them, including the burn-in and the wait for a start
+    certificate: Certificate | None = None  # their distance to p, where it can be estimated
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretches:
+    """The stretches of one rate: `runs` of them, each of `length` draws, one after another."""
+
+    cost: Cost
+    length: int
+    runs: int
+    n: int  # samples that every sampler gives in a run; 0 where the draws are too few
+    wanted: int  # draws that all that was asked for would need
+
+    def cut(self, pool: Draws) -> list[Draws]:
+        """Return the draws of each run."""
+        starts = range(0, self.runs * self.length, self.length)
+        return [pool.take(np.arange(start, start + self.length)) for start in starts]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The values of one quantity, one for each run; `empty` is shown where there is none."""
+
+    values: tuple[float, ...] = ()
+    ses: tuple[float, ...] = ()  # of estimates: as claimed; NaN where no draw lies above beta
+    highs: tuple[float, ...] = ()  # of estimates: the upper ends of their 95 % intervals
+    empty: str = NONE
+
+    @classmethod
+    def of(cls, estimates: Sequence[Estimate], empty: str = NONE) -> Cell:
+        """Return the cell of one estimate for each run."""
+        values, ses, highs = (
+            tuple(float(getattr(e, name)) for e in estimates) for name in ("value", "se", "high")
+        )
+        return cls(values, ses, highs, empty)
+
+    @property
+    def known(self) -> bool:
+        """Whether every run has a value."""
+        return bool(self.values) and all(map(math.isfinite, self.values))
+
+    @property
+    def unseen(self) -> int:
+        """Runs whose estimate is 0 only because no draw lies above beta."""
+        return sum(map(math.isnan, self.ses))
+
+    @property
+    def certain(self) -> bool:
+        """Whether the quantity is 0 in every run, without any uncertainty."""
+        return self.known and bool(self.highs) and not any(self.values) and self.high == 0
+
+    @property
+    def runs(self) -> Runs:
+        """Mean and standard deviation over the runs."""
+        return over_runs(self.values)
+
+    @property
+    def claimed(self) -> float:
+        """The mean of the standard errors; NaN where a run has none."""
+        return sum(self.ses) / len(self.ses) if self.ses else math.nan
+
+    @property
+    def high(self) -> float:
+        """The largest of the upper ends of the intervals."""
+        return max(self.highs, default=math.nan)
+
+    def text(self, scale: float = 1.0) -> str:
+        """Return what the table shows; a scale of 100 gives per cent."""
+        if not self.known:
+            return self.empty
+        if self.unseen:
+            # No silent zero: the largest of the runs' bounds holds for all of them.
+            return f"≤ {scale * self.high:.2g}" if math.isfinite(self.high) else UNKNOWN
+        if self.certain:
+            return "0, certain"
+        runs = self.runs
+        mean = f"{scale * runs.mean:.4g}"
+        # The same number in every run has a spread of 0, up to rounding.
+        sd = 0.0 if runs.sd < 1e-12 * abs(runs.mean) else runs.sd
+        return mean if math.isnan(sd) else f"{mean} ± {scale * sd:.2g}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def columns(self, name: str) -> dict[str, Any]:
+        """Return mean and sd, and for estimates the claimed se and bound, for CSV and JSON."""
+        estimated = bool(self.ses) or self.empty == UNKNOWN
+        keys = [name, f"{name}_sd"] + [f"{name}_se", f"{name}_high"] * estimated
+        if not self.known:
+            return dict.fromkeys(keys) | ({name: UNKNOWN} if estimated else {})
+        numbers = (self.runs.mean, self.runs.sd, self.claimed, self.high)
+        found = dict(zip(keys, numbers, strict=False))
+        return {key: value if math.isfinite(value) else None for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of one run, NaN where one is unknown."""
+
+    numbers: dict[Key, float]
+    distances: dict[str, Estimate]  # tvd and kl; empty where they are unknown
+    warnings: tuple[str, ...]
+
+
+def measure(
+    items: Items,
+    features: Mapping[str, NDArray[Any]],
+    proposals: float,
+    ppl: float,
+    certificate: Certificate | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Measured:
+    """Measure one run's samples; `ppl` is their perplexity, NaN where it is not known."""
+    n = len(items)
+    numbers: dict[Key, float] = {"draws_per_sample": proposals / n}
+    for name, column in features.items():
+        numbers[Moment(name)] = float(np.asarray(column, np.float64).mean())
+    numbers["ppl"] = ppl
+    numbers["self_bleu"] = self_bleu(items, BLEU) if n > 1 and _has_words(items) else math.nan
+    numbers["unique"] = unique_share(items)
+    distances = {} if certificate is None else {"tvd": certificate.tvd, "kl": certificate.kl}
+    return Measured(numbers, distances, warnings)
+
+
+def _has_words(items: Items) -> bool:
+    """Return whether items are texts: Self-BLEU is defined for no others."""
+    if isinstance(items, Coded):
+        return all(isinstance(item, str) for item in items.support)
+    return hasattr(items[0], "text") or isinstance(items[0], str)
+
+
+def measure_kept(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:
+    """Measure the samples that a sampler kept of a stretch."""
+    samples, ppl = stretch.take(kept.indices), math.nan
+    log_base, tokens = samples.log_base, None if count is None else count(samples.items)
+    # The base may not have scored all stored draws.
+    if log_base is not None and tokens is not None and tokens.any():
+        if np.isfinite(log_base).all():
+            ppl = exp_or_inf(float(-log_base.sum() / tokens.sum()))
+    items = kept.indices if samples.items is None else samples.items
+    return measure(items, samples.features, kept.proposals, ppl, kept.certificate, kept.warnings)
+
+
+def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, str]:
+    """Return a counter of the base's tokens, or None and the reason why there is none.
+
+    Tokenizers are loaded only where the proposal has another model than the base: to see whether
+    they are the same, and if not, to encode the texts again.
+    """
+    if recipe is None:
+        return None, "the run has no recipe that names its base"
+    name = recipe.base.model
+    if recipe.base.server is not None:
+        return None, "the base is on a server"
+    if name is None or not isinstance(items, TokenTexts):
+        return None, "the base is no language model, and has no tokens"
+    parts = [part for part in recipe.proposal.parts(Source) if part.mixture is None]
+    models = {part.round_trip.back if part.round_trip else part.model or name for part in parts}
+    others, limit, encode = sorted(models - {name}), recipe.max_tokens, None
+    if others:
+        from quasir.guides.vocabulary import same_tokenizer
+        from quasir.text.loading import load_tokenizer
+
+        try:
+            tokenizer = load_tokenizer(name, recipe.base.revision)
+            if not all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
+                encode = tokenizer
+        except InputError as error:
+            return None, f"the proposal may have other tokens than the base, and {error}"
+
+    def count(texts: Items) -> NDArray[np.int64]:
+        if encode is None:
+            lengths = np.diff(texts.offsets)
+        else:
+            ids = encode(read_texts(texts), add_special_tokens=False).input_ids
+            lengths = np.array([len(one) for one in ids], np.int64)
+        # A text of `limit` tokens was cut and has no end token, as in `quasir.metrics.perplexity`.
+        ends = (lengths < limit) & (encode is None or encode.eos_token_id is not None)
+        counts: NDArray[np.int64] = lengths + ends
+        return counts
+
+    return count, ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One sampler at one rate."""
+
+    sampler: str  # its name on the command line
+    method: str  # its name in the table
+    cost: Cost
+    n: int
+    runs: int
+    cells: dict[Key, Cell]  # by quantity: draws_per_sample, Moment(feature), ppl, ..., tvd, kl
+    warnings: tuple[tuple[str, ...], ...]  # of each run
+
+    @classmethod
+    def of(cls, sampler: str, method: str, cost: Cost, n: int, measured: list[Measured]) -> Row:
+        """Put the runs of one sampler together."""
+        cells: dict[Key, Cell] = {
+            quantity: Cell(tuple(run.numbers[quantity] for run in measured))
+            for quantity in measured[0].numbers
+        }
+        for quantity in ("tvd", "kl"):
+            estimates = [run.distances[quantity] for run in measured if run.distances]
+            cells[quantity] = Cell.of(estimates, UNKNOWN)
+        return cls(
+            sampler=sampler,
+            method=method,
+            cost=cost,
+            n=n,
+            runs=len(measured),
+            cells=cells,
+            warnings=tuple(run.warnings for run in measured),
+        )
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Samples per proposal; burn-in and the wait for a start count as proposals."""
+        return 1 / self.cells["draws_per_sample"].runs.mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a flat JSON-ready dictionary."""
+        filled: dict[str, Any] = {"method": self.method, "sampler": self.sampler}
+        filled |= {"rate": self.cost.rate, "n": self.n, "runs": self.runs}
+        for key, cell in self.cells.items():
+            filled |= cell.columns(str(key))
+        return filled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The rows of the table, and what must be known to read them."""
+
+    rows: list[Row]
+    pool_size: int
+    stretches: list[Stretches]  # of the pool, for each rate
+    n: int  # samples of each run that were asked for
+    runs: int  # runs that were asked for
+    boolean: dict[str, bool]  # whether a feature is shown in per cent
+    wanted: dict[str, float]  # the means that the recipe wants
+    no_ppl: str = ""  # why no row has a perplexity; empty where some row may have one
 
 
 def write_comparison(folder: Path, name: str, found: Comparison) -> dict[str, Path]:
-    """Write the tables and the figure into a folder; return the files by name."""
+    """Write the table into a folder; return the files by name."""
     make_folder(folder)
-    files = {name: folder / name for name in ("samplers.csv", "samplers.md", "samplers.png")}
+    files = {name: folder / name for name in ("samplers.csv", "samplers.md")}
     write_text(files["samplers.csv"], as_csv([row.to_dict() for row in found.rows]))
     table = samplers_markdown(found, f"Samplers at equal cost: {name}")
     write_text(files["samplers.md"], table)
-    figure = plot_comparison(found)
-    write_with(files["samplers.png"], lambda path: figure.savefig(path, dpi=160, format="png"))
     return files
 
 
@@ -142,7 +414,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def notes(found: Comparison) -> list[str]:
     """Return the notes under the table; those that begin with ! are warnings."""
-    return [*_size_notes(found), *_column_notes(found), *_distance_notes(found)] + [
+    return [*_size_notes(found), *_cell_notes(found)] + [
         f"! {row.method} at {row.cost.rate:.4g}: warnings in {len(warned)} of {_runs(row.runs)}, "
         f"such as: {' '.join(warned[0])}"
         for row in found.rows
@@ -153,90 +425,56 @@ def notes(found: Comparison) -> list[str]:
 def _size_notes(found: Comparison) -> Iterator[str]:
     small = [one for one in found.stretches if (one.n, one.runs) != (found.n, found.runs)]
     for one in small:
-        rate = f"{one.cost.rate:.4g}"
-        if one.n:
-            yield (
-                f"At {rate}: {_runs(one.runs)} of {one.n:,} samples, not {found.runs} of "
-                f"{found.n:,}: each run takes {one.length:,} draws."
-            )
-        else:
-            yield (
-                f"At {rate}: nothing, since one of the samplers gets no sample from {one.length:,} "
-                "draws (a chain's burn-in alone may be as long)."
-            )
+        given = f"{_runs(one.runs)} of {one.n:,} samples, not {found.runs} of {found.n:,}"
+        why = f"each run takes {one.length:,} draws"
+        if not one.n:
+            given, why = "nothing", f"some sampler gets no sample from {one.length:,} draws"
+        yield f"At {one.cost.rate:.4g}: {given}, since {why}."
     if small:
         yield (
             f"The pool has {found.pool_size:,} draws; all that was asked for needs about "
             f"{max(one.wanted for one in small):,}: draw that many (--draws)."
         )
     if len({row.n for row in found.rows}) > 1:
-        yield (
-            f"Self-BLEU-{BLEU} and the share of unique samples depend on n: compare rows of the "
-            "same n."
-        )
+        yield "Self-BLEU and the share of unique samples depend on n: compare rows of the same n."
     yield (
-        "Mean ± standard deviation over the runs. Each rate uses the whole pool. At one rate, all "
-        "samplers use the same draws in a run, and no two runs share a draw. The proposal's row "
-        "is measured on the first n draws of each run at the first rate."
+        "Mean ± standard deviation over the runs, which share no draw. At one rate all samplers "
+        "use the same draws. AR is the rate asked for; draws/sample is the true cost, including "
+        "burn-in and the wait for a draw with P(x) > 0."
     )
 
 
-def _column_notes(found: Comparison) -> Iterator[str]:
-    yield (
-        "AR is the rate asked for; draws/sample is the true cost of a sample, including burn-in "
-        "and the wait for a draw with P(x) > 0 that a chain can start at."
-    )
-    reset = [row for row in found.rows if row.sampler.endswith("-reset") and row.cost.wait]
-    if reset:
-        chains = {row.cost.steps: row.cost.chain for row in reset}
-        lengths = ", ".join(f"{chain:,} for {steps:,}" for steps, chain in chains.items())
-        yield (
-            f"One draw in {reset[0].cost.wait + 1:,} has P(x) > 0. A chain that is reset has fewer "
-            "steps, so that with its wait it costs no more than other samplers: it has "
-            f"{lengths} proposals per sample."
-        )
-    if any(name in found.boolean for name in found.wanted):
-        yield "In brackets after a feature: the mean that the recipe wants."
+def _cell_notes(found: Comparison) -> Iterator[str]:
+    """Say why a cell has no number, or what it has instead."""
+
+    def those(wanted: Callable[[Row], bool]) -> str:
+        return ", ".join(dict.fromkeys(row.method for row in found.rows if wanted(row)))
+
     if found.no_ppl:
         yield f"PPL is not given: {found.no_ppl}."
-    elif rows := [row for row in found.rows if not row.cells["ppl"].known]:
+    elif names := those(lambda row: not row.cells["ppl"].known):
+        yield f"PPL of {names} is not given: the base has not scored draws with P(x) = 0."
+    if names := those(
+        lambda row: any(isinstance(k, Moment) and not c.known for k, c in row.cells.items())
+    ):
         yield (
-            f"PPL of {_names(rows)} is not given: the base has not scored the draws with "
-            "P(x) = 0 that are among them."
+            f"Some moments of {names} are missing: their features are expensive and were not "
+            "computed where P(x) = 0."
         )
-    partial = [
-        row
-        for row in found.rows
-        if any(not cell.known for key, cell in row.cells.items() if isinstance(key, Moment))
-    ]
-    if partial:
-        yield (
-            f"Some moments of {_names(partial)} are missing: their features are expensive and "
-            "were not computed where P(x) = 0."
-        )
-    if any(row.cells["self_bleu"].known for row in found.rows):
-        yield f"Self-BLEU-{BLEU} is over words, in per cent."
-    else:
+    if not any(row.cells["self_bleu"].known for row in found.rows):
         yield f"Self-BLEU-{BLEU} is not given: it needs two or more texts."
-
-
-def _distance_notes(found: Comparison) -> Iterator[str]:
-    if rows := [row for row in found.rows if not row.cells["tvd"].values]:
+    if names := those(lambda row: not row.cells["tvd"].values):
         yield (
-            f"TVD and KL of {_names(rows)} are unknown: the distribution of their samples tends to "
-            "p with longer chains, or more draws to resample, but can be neither scored nor "
-            "compared with p (appendix F). QRS estimates its own."
+            f"TVD and KL of {names} are unknown: the distribution of their samples can be neither "
+            "scored nor compared with p (appendix F). QRS estimates its own."
         )
-    if unseen := [row for row in found.rows if row.cells["tvd"].unseen]:
+    if names := those(lambda row: row.cells["tvd"].unseen > 0):
         yield (
-            f"≤: in some runs of {_names(unseen)} no draw lies above beta, so TVD and KL are 0 on "
-            "those draws; the table shows the largest of the runs' 95 % bounds."
+            f"≤: in some runs of {names} no draw lies above beta, so TVD and KL are 0 on those "
+            "draws; the table shows the largest of the runs' 95 % bounds."
         )
-    if certain := [row for row in found.rows if row.cells["tvd"].certain]:
-        yield (
-            "0, certain: no item, drawn or not, can have a ratio above the beta of "
-            f"{_names(certain)}."
-        )
+    if names := those(lambda row: row.cells["tvd"].certain):
+        yield f"0, certain: no item, drawn or not, can have a ratio above the beta of {names}."
     if unbounded := [row for row in found.rows if math.isinf(row.cells["kl"].high)]:
         at = dict.fromkeys(f"{row.method} at {row.cost.rate:.4g}" for row in unbounded)
         yield (
@@ -245,84 +483,5 @@ def _distance_notes(found: Comparison) -> Iterator[str]:
         )
 
 
-def _names(rows: list[Row]) -> str:
-    return ", ".join(dict.fromkeys(row.method for row in rows))
-
-
 def _runs(runs: int) -> str:
     return f"{runs} run{'s' * (runs > 1)}"
-
-
-def plot_comparison(found: Comparison) -> Figure:
-    """Draw each quantity against samples per proposal, with the standard deviation over runs."""
-    from matplotlib.figure import Figure
-
-    panels: list[tuple[Key, str, float]] = [
-        (Moment(name), f"{'% ' * boolean}{name}", 100.0 if boolean else 1.0)
-        for name, boolean in found.boolean.items()
-    ]
-    panels += [
-        ("unique", "% unique", 100.0),
-        ("self_bleu", f"Self-BLEU-{BLEU}, words (%)", 100.0),
-        ("ppl", "PPL under the base", 1.0),
-        ("tvd", "TVD to p, where known", 1.0),
-    ]
-    panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
-    across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(3.3 * across, 2.7 * down + 0.4), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
-    for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
-        _draw(ax, found, quantity, scale)
-        ax.set(ylabel=label, xlabel="Samples per proposal")
-        ax.tick_params(labelbottom=True)
-        ax.grid(alpha=0.25)
-        # Bars may reach below 0, where no value can be; the axis of a distance begins at 0.
-        least = -5.0 if scale == 100 else -np.inf
-        low, high = ax.get_ylim()
-        ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))
-        wanted = found.wanted.get(quantity.feature) if isinstance(quantity, Moment) else None
-        if wanted is not None:
-            ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    handles: dict[str, Artist] = {}
-    for ax in figure.axes:
-        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
-            handles.setdefault(name, handle)
-    style: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "fontsize": "small"}
-    figure.legend(handles.values(), handles.keys(), ncols=len(handles), **style)
-    return figure
-
-
-def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
-    """Draw one quantity: a line for each sampler, open triangles for bounds, a star for q."""
-    ax.set_xscale("log")
-    samplers = list(dict.fromkeys(row.sampler for row in found.rows if row.sampler != "proposal"))
-    for i, sampler in enumerate(["proposal", *samplers], start=-1):
-        known = [r for r in found.rows if r.sampler == sampler and r.cells[quantity].known]
-        known.sort(key=lambda row: row.acceptance_rate)
-        rows = [row for row in known if not row.cells[quantity].unseen]
-        bounds = [row for row in known if row.cells[quantity].unseen]
-        alone = sampler == "proposal"
-        apart = 1.0 if alone else APART ** (i - (len(samplers) - 1) / 2)
-        colour = "black" if alone else COLOURS[i % len(COLOURS)]
-        sds = [row.cells[quantity].runs.sd for row in rows]
-        ax.errorbar(
-            [row.acceptance_rate * apart for row in rows],
-            [scale * row.cells[quantity].runs.mean for row in rows],
-            [0.0 if math.isnan(sd) else scale * sd for sd in sds],
-            label=NAMES[sampler],
-            color=colour,
-            marker="*" if alone else MARKERS[i % len(MARKERS)],
-            markersize=7 if alone else 4,
-            linewidth=1.2,
-            capsize=2,
-        )
-        ax.plot(
-            [row.acceptance_rate * apart for row in bounds],
-            [scale * row.cells[quantity].high for row in bounds],
-            "v",
-            color=colour,
-            markerfacecolor="none",
-            label="at most (95 %)" if bounds else None,
-        )

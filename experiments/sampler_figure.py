@@ -1,0 +1,102 @@
+"""Each quantity of a comparison against samples per proposal (`fig:qrs_vs_imh`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from quasir.certificates.figures import COLOURS
+from quasir.compare import Comparison
+from quasir.compare.sampler_table import BLEU
+from quasir.estimation.estimate import Key, Moment
+
+ACROSS = 3  # panels in a row
+MARKERS = "osD^vP"
+APART = 1.05  # points at one rate are moved apart by this factor, so that their bars do not overlap
+NAMES = {
+    "proposal": "proposal",
+    "qrs": "QRS",
+    "imh": "IMH",
+    "imh-reset": "IMH-reset",
+    "sir": "SIR",
+    "rwmh": "RWMH",
+    "rwmh-reset": "RWMH-reset",
+}
+
+
+def plot_comparison(found: Comparison) -> Figure:
+    """Draw each quantity against samples per proposal, with the standard deviation over runs."""
+    panels: list[tuple[Key, str, float]] = [
+        (Moment(name), f"{'% ' * boolean}{name}", 100.0 if boolean else 1.0)
+        for name, boolean in found.boolean.items()
+    ]
+    panels += [
+        ("unique", "% unique", 100.0),
+        ("self_bleu", f"Self-BLEU-{BLEU}, words (%)", 100.0),
+        ("ppl", "PPL under the base", 1.0),
+        ("tvd", "TVD to p, where known", 1.0),
+    ]
+    panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
+    across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
+    figure = Figure(figsize=(3.3 * across, 2.7 * down + 0.4), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
+    for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
+        _draw(ax, found, quantity, scale)
+        ax.set(ylabel=label, xlabel="Samples per proposal")
+        ax.tick_params(labelbottom=True)
+        ax.grid(alpha=0.25)
+        # Bars may reach below 0, where no value can be; the axis of a distance begins at 0.
+        least = -5.0 if scale == 100 else -np.inf
+        low, high = ax.get_ylim()
+        ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))
+        wanted = found.wanted.get(quantity.feature) if isinstance(quantity, Moment) else None
+        if wanted is not None:
+            ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    handles: dict[str, Artist] = {}
+    for ax in figure.axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    style: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "fontsize": "small"}
+    figure.legend(handles.values(), handles.keys(), ncols=len(handles), **style)
+    return figure
+
+
+def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
+    """Draw one quantity: a line for each sampler, open triangles for bounds, a star for q."""
+    ax.set_xscale("log")
+    samplers = list(dict.fromkeys(row.sampler for row in found.rows if row.sampler != "proposal"))
+    for i, sampler in enumerate(["proposal", *samplers], start=-1):
+        known = [r for r in found.rows if r.sampler == sampler and r.cells[quantity].known]
+        known.sort(key=lambda row: row.acceptance_rate)
+        rows = [row for row in known if not row.cells[quantity].unseen]
+        bounds = [row for row in known if row.cells[quantity].unseen]
+        alone = sampler == "proposal"
+        apart = 1.0 if alone else APART ** (i - (len(samplers) - 1) / 2)
+        colour = "black" if alone else COLOURS[i % len(COLOURS)]
+        sds = [row.cells[quantity].runs.sd for row in rows]
+        ax.errorbar(
+            [row.acceptance_rate * apart for row in rows],
+            [scale * row.cells[quantity].runs.mean for row in rows],
+            [0.0 if math.isnan(sd) else scale * sd for sd in sds],
+            label=NAMES[sampler],
+            color=colour,
+            marker="*" if alone else MARKERS[i % len(MARKERS)],
+            markersize=7 if alone else 4,
+            linewidth=1.2,
+            capsize=2,
+        )
+        ax.plot(
+            [row.acceptance_rate * apart for row in bounds],
+            [scale * row.cells[quantity].high for row in bounds],
+            "v",
+            color=colour,
+            markerfacecolor="none",
+            label="at most (95 %)" if bounds else None,
+        )
