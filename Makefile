@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(or $(WORKERS),auto) --dist loadfi
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run test test-all test-vllm lint bench mutants docs commands paper browser wheel size clean help
+.PHONY: run models test test-all test-vllm lint bench mutants docs commands paper browser wheel size clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -26,13 +26,17 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint browser  ## style, types, and every test that is not slow
+# SmolLM2, which tests serve for real; fetched once, into the user's cache.
+models: $(STAMP)
+	$(BIN)/quasir models get smollm2
+
+test: lint browser models  ## style, types, and every test that is not slow
 	$(PYTEST) -m 'not slow'
 
-test-all: lint browser  ## the slow tests too
+test-all: lint browser models  ## the slow tests too
 	$(PYTEST)
 
-test-vllm: $(STAMP)  ## served models with a real vLLM, in an environment of its own (2.5 GB, ten minutes)
+test-vllm: models  ## served models with a real vLLM, in an environment of its own (2.5 GB, ten minutes)
 	$(BIN)/python tools/vllm_environment.py .venv-vllm
 	OMP_NUM_THREADS=1 $(BIN)/pytest -s tests/served/vllm_for_real.py
 

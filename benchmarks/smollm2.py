@@ -1,9 +1,10 @@
 """Masked and boosted decoding of SmolLM2-135M-Instruct against plain decoding, in one process.
 
-    python -m benchmarks.smollm2 --folder models/smollm2
+    python -m benchmarks.smollm2
 
-`examples/amazing.py` fetches the model. Plain and guided draws alternate, and the shortest CPU time
-of each counts. Nearly all texts have as many tokens as are allowed, so that both do the same work.
+`quasir models get smollm2` fetches the model. Plain and guided draws alternate, and the shortest
+CPU time of each counts. Nearly all texts have as many tokens as are allowed, so that both do the
+same work.
 """
 
 import argparse
@@ -19,8 +20,8 @@ REGEX = r"[^0-9]*[0-9]{4}[^0-9]*"
 """Texts with one year, as in `benchmarks.guides`."""
 
 
-def rows(folder, n, tokens, times):
-    base = qr.text.CausalLM(folder, max_tokens=tokens, device="cpu")
+def rows(model, n, tokens, times):
+    base = qr.text.CausalLM(model, max_tokens=tokens, device="cpu")
     cases = {
         "masked (a regex)": base.guided(qr.guides.regex(REGEX, complete=False)),
         "boosted, share 0.1": base.guided(qr.guides.boost({"amazing": 300.0}), 0.1),
@@ -29,14 +30,14 @@ def rows(folder, n, tokens, times):
         plain, guided = in_turn(base, q, n, times)
         detail = f"{n / guided:.2f} against {n / plain:.2f} draws of {tokens} tokens a CPU second"
         yield f"SmolLM2: {name}, draws/s against plain", plain / guided, ">= 0.9", detail
-    yield precision_row(folder, n, tokens)
+    yield precision_row(model, n, tokens)
 
 
-def precision_row(folder, n, tokens):
+def precision_row(model, n, tokens):
     """Compare bfloat16 with float32: draws a CPU second, and how well log_prob agrees."""
     seconds, off = {}, {}
     for dtype in ("float32", "bfloat16"):
-        base = qr.text.CausalLM(folder, max_tokens=tokens, device="cpu", dtype=dtype)
+        base = qr.text.CausalLM(model, max_tokens=tokens, device="cpu", dtype=dtype)
         base.sample(2, np.random.default_rng(0))
         start = time.process_time()
         items, log_q = base.sample(n, np.random.default_rng(0))
@@ -65,10 +66,10 @@ def spent(proposal, n):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", required=True, help="of the model")
+    parser.add_argument("--model", default="quasir/smollm2", help="a name or a folder")
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--times", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    show.table(rows(given.folder, given.draws, given.tokens, given.times))
+    show.table(rows(given.model, given.draws, given.tokens, given.times))

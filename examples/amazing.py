@@ -5,7 +5,7 @@ plain model, the model with each of three prompts, and the model with a boost: t
 word get a factor. The table at the end says what each is worth.
 
     pip install '.[text]' gguf accelerate
-    python examples/amazing.py --folder models/smollm2 --out runs/amazing
+    python examples/amazing.py --out runs/amazing
 
 If it is stopped, the same command goes on.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import quasir as qr
-from smollm2 import fetch, kept_draws
+from kept_draws import kept_draws
 
 PROMPTS = {
     "simple": "{Word}.",
@@ -88,13 +88,12 @@ def main():
     parser.add_argument("--pilot", type=int, default=0, help="draws to fit the factors on; 0: none")
     parser.add_argument("--word", default="amazing")
     parser.add_argument("--max-tokens", type=int, default=30)
-    parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
+    parser.add_argument("--model", default="quasir/smollm2", help="a name, a folder or a hub id")
     parser.add_argument("--out", type=Path, default=Path("runs/amazing"))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
-    fetch(arguments.folder)
-    base = qr.text.CausalLM(str(arguments.folder), max_tokens=arguments.max_tokens)
+    base = qr.text.CausalLM(arguments.model, max_tokens=arguments.max_tokens)
     feature = qr.features.contains(arguments.word, case=False)
     target = base * feature
     forms = {"word": arguments.word, "Word": arguments.word.capitalize()}

@@ -5,7 +5,7 @@ what exact samples cost. What masks do to a choice of two options, exactly, by l
 token sequence that spells them. And how a trie learnt from draws closes the gap, by rounds.
 
     pip install '.[text]' gguf accelerate
-    python examples/json_mode.py --folder models/smollm2 --out runs/json-mode
+    python examples/json_mode.py --out runs/json-mode
 
 If it is stopped, the same command goes on.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import quasir as qr
-from smollm2 import fetch, kept_draws
+from kept_draws import kept_draws
 
 HOBBIES = ["chess", "music", "cooking", "football"]
 SCHEMA = {
@@ -50,7 +50,7 @@ def masked(target, q, n, out):
     draws = kept_draws(target, q, n, 0, out / "masked")
     curve = qr.tradeoff(draws)
     print(curve)
-    z, first = curve.at(tvd=0).z, float(np.exp(q.log_first_mass))
+    z, first = curve.at(tvd=0).z, float(np.exp(q.log_most_base_ratio(q.base, target)))
     print(f"\nplain masking: TVD {curve.proposal.tvd}")
     print(f"filtering the model accepts Z = {z}")
     print(
@@ -182,13 +182,12 @@ def main():
     parser.add_argument("--draws", type=int, default=256, help="with plain masking")
     parser.add_argument("--round", type=int, default=128, help="draws that a trie learns from")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path("models/smollm2"))
+    parser.add_argument("--model", default="quasir/smollm2", help="a name, a folder or a hub id")
     parser.add_argument("--out", type=Path, default=Path("runs/json-mode"))
     parser.add_argument("--figures", type=Path, help="folder for the figures")
     arguments = parser.parse_args()
 
-    fetch(arguments.folder)
-    base = qr.text.CausalLM(str(arguments.folder), max_tokens=32, prompt=PROMPT)
+    base = qr.text.CausalLM(arguments.model, max_tokens=32, prompt=PROMPT)
     print("== a choice of two")
     chosen = choices(base)
     guide = qr.guides.json_schema(SCHEMA)

@@ -55,7 +55,12 @@ def test_a_file_with_another_hash_is_refused_and_leaves_nothing(tmp_path, monkey
         fetching.fetch("smollm2")
 
 
-def test_what_cannot_be_fetched():
+def test_what_cannot_be_fetched(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUASIR_CACHE", str(tmp_path))
+    monkeypatch.setattr(fetching, "find_spec", lambda name: None if name == "gguf" else name)
+    monkeypatch.setattr(fetching, "_downloaded", lambda *given: pytest.fail("downloaded"))
+    with pytest.raises(qr.errors.InputError, match=r"needs gguf, .* pip install gguf$"):
+        fetching.fetch("smollm2")
     with pytest.raises(qr.errors.InputError, match="there is quasir/smollm2"):
         fetching.fetch("gpt-17")
     assert call("get").exit_code == 2

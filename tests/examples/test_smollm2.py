@@ -21,19 +21,10 @@ def examples(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     import amazing
     import json_mode
-    import smollm2
+    import kept_draws
 
-    monkeypatch.setattr(smollm2, "PART", 64)
-    return {"smollm2": smollm2, "amazing": amazing, "json_mode": json_mode}
-
-
-def test_what_is_missing_is_said_before_the_download(examples, tmp_path, monkeypatch):
-    made = examples["smollm2"]
-    monkeypatch.setattr(made, "find_spec", lambda name: None if name == "gguf" else name)
-    monkeypatch.setattr(made.subprocess, "run", lambda *given, **more: pytest.fail("downloaded"))
-    with pytest.raises(qr.errors.QuasirError, match=r"needs gguf, .* pip install gguf$"):
-        made.fetch(tmp_path / "model")
-    assert not (tmp_path / "model").exists()
+    monkeypatch.setattr(kept_draws, "PART", 64)
+    return {"kept_draws": kept_draws, "amazing": amazing, "json_mode": json_mode}
 
 
 class Refusing:
@@ -47,7 +38,7 @@ class Refusing:
 
 def test_a_stopped_run_gives_the_same_draws(examples, tmp_path):
     lm = model()
-    target, kept_draws = lm * qr.features.contains("a"), examples["smollm2"].kept_draws
+    target, kept_draws = lm * qr.features.contains("a"), examples["kept_draws"].kept_draws
     kept_draws(target, lm, 64, 3, tmp_path / "stopped")
     on = kept_draws(target, lm, 160, 3, tmp_path / "stopped")
     once = kept_draws(target, lm, 160, 3, tmp_path / "once")

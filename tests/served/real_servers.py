@@ -13,33 +13,22 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from quasir.cli.ending import cache_folder
+from quasir.text.fetching import fetched_folder, gguf_file, how_to_get
 
 ROOT = Path(__file__).parents[2]
 
 
-def smollm2_gguf():
-    """Return the GGUF file of SmolLM2; it is downloaded once."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    try:
-        from smollm2 import fetch_file
-    finally:
-        sys.path.pop(0)
-    return fetch_file(cache_folder() / "smollm2-gguf")
-
-
 def smollm2_folder():
-    """Return the same weights, dequantised, as transformers reads them; they are made once."""
-    folder = cache_folder() / "smollm2"
-    command = [sys.executable, str(ROOT / "examples" / "smollm2.py"), "--folder", str(folder)]
-    subprocess.run(command, check=True)
+    """Return SmolLM2, dequantised, as transformers reads it; set-up has fetched it."""
+    folder = fetched_folder("quasir/smollm2")
+    assert folder is not None, how_to_get("quasir/smollm2")
     return str(folder)
 
 
 @contextmanager
 def llama_server(slots=2, port=0):
     """Run llama.cpp's server; yield its address and its process."""
-    command = [sys.executable, "-m", "tests.served.real_servers", str(smollm2_gguf())]
+    command = [sys.executable, "-m", "tests.served.real_servers", str(gguf_file("quasir/smollm2"))]
     with subprocess.Popen(
         [*command, str(slots), str(port)],
         cwd=ROOT,

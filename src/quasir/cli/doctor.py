@@ -19,9 +19,10 @@ import typer
 from scipy import stats
 
 from quasir.certificates.curve import tradeoff
-from quasir.cli.ending import FAILED, cache_folder
+from quasir.cli.ending import FAILED
 from quasir.cli.options import Json
 from quasir.core import __version__
+from quasir.core.files import cache_folder
 from quasir.draws.draw import draw
 from quasir.estimation.quantities import title_of
 from quasir.proposals import from_scipy

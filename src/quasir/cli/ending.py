@@ -13,7 +13,7 @@ from pathlib import Path
 
 from quasir.cli.bar import say
 from quasir.core import __version__
-from quasir.core.files import FULL
+from quasir.core.files import FULL, cache_folder
 from quasir.errors import InputError, QuasirError, RecipeError
 from quasir.store import MANIFEST
 
@@ -106,16 +106,6 @@ def _drop_unwritten() -> None:
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, sys.stdout.fileno())
             os.close(nothing)
-
-
-def cache_folder() -> Path:
-    """Return the folder for files that belong to no run: in XDG_CACHE_HOME, or ~/.cache."""
-    given = os.environ.get("XDG_CACHE_HOME")
-    try:
-        home = Path(given) if given else Path.home() / ".cache"
-    except RuntimeError:  # there is no home
-        home = Path(tempfile.gettempdir())
-    return home / "quasir"
 
 
 def run_in(arguments: Sequence[str]) -> Path | None:

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,18 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a null character or half a pair is a ValueError
         raise unwritable(path, error) from error
+
+
+def cache_folder() -> Path:
+    """Return the folder for what belongs to no run: QUASIR_CACHE, or in the user's cache."""
+    if own := os.environ.get("QUASIR_CACHE"):
+        return Path(own)
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        home = Path(given) if given else Path.home() / ".cache"
+    except RuntimeError:  # there is no home
+        home = Path(tempfile.gettempdir())
+    return home / "quasir"
 
 
 def is_file(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from quasir.core.files import hash_of, write_text
+from quasir.core.files import cache_folder, hash_of, write_text
 from quasir.core.formatting import short_repr
 from quasir.core.progress import Quiet, Reporter
 from quasir.errors import InputError, QuasirError
@@ -43,13 +42,6 @@ REGISTERED = {
         terms="Apache-2.0",
     )
 }
-
-
-def cache_folder() -> Path:
-    """Return the folder of fetched models: $QUASIR_CACHE, or quasir in the user's cache."""
-    own = os.environ.get("QUASIR_CACHE")
-    general = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(own) if own else Path(general) / "quasir"
 
 
 def fetched_folder(name: str) -> Path | None:
