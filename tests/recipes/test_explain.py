@@ -43,6 +43,13 @@ def test_what_is_given_is_no_default():
     assert (found["features.b.case"].value, found["features.b.case"].given) == ("false", True)
 
 
+def test_a_long_value_is_cut_and_a_text_stays_on_its_line():
+    table = {f"item {i}": 1.0 for i in range(1000)}
+    assert len(in_force({"base": {"table": table}})["base.table"].value) < 320
+    found = in_force({"base": {"model": "m/m", "prompt": "é\nb"}})
+    assert found["base.prompt"].value == "é\\nb"
+
+
 @pytest.mark.parametrize("kind", CASE)
 def test_the_case_that_is_told_is_the_case_that_holds(kind):
     plain = {"base": "m/m", "features": {"f": {kind: ["Abc"] if kind == "words" else "Abc"}}}

@@ -10,12 +10,13 @@ from typing import Any
 
 import yaml
 
-from quasir.core.formatting import wrapped
+from quasir.core.formatting import escaped, wrapped
 from quasir.recipes.describe import describe_choice
 from quasir.recipes.parsing import dump
 from quasir.recipes.parts import FeatureSpec, Part
 from quasir.recipes.schema import Choice, Recipe, Source
 
+LONGEST = 300  # characters of a value; a table or a schema may have many
 MEANINGS = Path(__file__).with_name("meanings.yaml")
 OFFERED = {
     "Source": ("dtype", "device", "prompt", "temperature", "top_k", "top_p"),
@@ -140,6 +141,6 @@ def _text(value: Any) -> str:
     if value is None or value == {}:
         return "none"
     if isinstance(value, str):
-        return value
+        return escaped(value, LONGEST)
     text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    return text.removesuffix("\n").removesuffix("\n...")
+    return escaped(text.removesuffix("\n").removesuffix("\n..."), LONGEST)
