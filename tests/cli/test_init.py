@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from quasir import recipes
 from quasir.cli.main import app
+from quasir.core.formatting import command
 
 
 def init(file, *answers, more=()):
@@ -32,9 +33,10 @@ def init(file, *answers, more=()):
     ],
 )
 def test_each_constraint_becomes_a_feature(tmp_path, answers, feature):
-    file = tmp_path / "new" / "r.yaml"
+    file = tmp_path / "a new" / "r.yaml"
     ended = init(file, "quasir/biographies", "He was", *answers, "0.5", "0.2")
     assert ended.exit_code == 0, ended.output
+    assert f"`{command('run', file)}` runs it" in ended.output
     plain = yaml.safe_load(file.read_text())
     assert plain["base"] == {"model": "quasir/biographies", "prompt": "He was"}
     assert plain["features"] == feature

@@ -14,6 +14,7 @@ import typer
 from quasir import recipes
 from quasir.cli.options import Json, nameable
 from quasir.core.files import make_folder, write_text
+from quasir.core.formatting import command
 from quasir.errors import InputError
 from quasir.recipes.explain import comment
 from quasir.recipes.one_line import write_recipe
@@ -62,7 +63,11 @@ def init(
     recipe = recipes.from_dict(plain)
     make_folder(file.parent)
     write_text(file, comment(recipe))
-    print(jsonlib.dumps({"recipe": str(file)}) if json else f"{file}: `quasir run {file}` runs it")
+    print(
+        jsonlib.dumps({"recipe": str(file)})
+        if json
+        else f"{file}: `{command('run', file)}` runs it"
+    )
 
 
 def _free(file: Path) -> Path:
