@@ -100,7 +100,7 @@ def test_bad_recipes_are_refused_before_anything_is_asked(changes, words, tmp_pa
 
 def test_a_guide_does_not_go_with_a_server(url, tmp_path):
     with pytest.raises(RecipeError, match="needs a causal language model"):
-        qr.run(recipe(url, proposal={"guide": {"boost": ["c"]}}), out=tmp_path / "run")
+        qr.run(recipe(url, proposal={"guide": {"boost": {"c": 5.0}}}), out=tmp_path / "run")
 
 
 def test_a_file_of_prompts_against_a_server(url, tmp_path):
