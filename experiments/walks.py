@@ -10,7 +10,6 @@ step calls two models.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,20 +23,14 @@ from experiments.sampler_figure import plot_comparison
 from quasir.compare import Comparison, Row, compare
 from quasir.compare.comparison import (
     METHODS,
-    Method,
     check_names,
-    count_possible,
+    cut,
     draws_to_hold,
+    measure,
+    row_of,
     run_seed,
 )
-from quasir.compare.sampler_table import (
-    Cost,
-    Counter,
-    Stretches,
-    measure,
-    samplers_markdown,
-    write_comparison,
-)
+from quasir.compare.sampler_table import Cost, Stretches, samplers_markdown
 from quasir.core.files import write_with
 from quasir.core.items import TokenTexts, take
 from quasir.core.progress import Lines, Quiet, Reporter
@@ -71,7 +64,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Walk(Method):
+class Walk:
     """A random walk: one chain for each run or, with `reset`, one for each sample.
 
     Chains start at the first draws with P(x) > 0 of the run's own stretch of the pool. Where
@@ -88,11 +81,6 @@ class Walk(Method):
         """Return how many draws hold a start for each chain."""
         return draws_to_hold(n if self.reset else 1, possible)
 
-    def most(self, stretch: qr.Draws, cost: Cost) -> int:
-        """Return how many samples the starts in a stretch give."""
-        possible = count_possible(stretch)
-        return possible if self.reset or not possible else sys.maxsize
-
     def title(self, cost: Cost) -> str:
         """Return the name in the table."""
         return f"RWMH{'-reset' * self.reset}-{cost.steps}"
@@ -105,24 +93,24 @@ class Walk(Method):
         burn_in, each = (0, cost.chain) if self.reset else (cost.burn_in, cost.steps)
         return min(n, max(1, (self.walk_steps // stretches.runs - burn_in) // each))
 
-    def row(self, sampler: str, pool: qr.Draws, stretches: Stretches, count: Counter | None) -> Row:
+    def row(self, sampler: str, pool: qr.Draws, stretches: Stretches, limit: int | None) -> Row:
         """Walk from the draws of every stretch, and measure each run's samples."""
         cost, runs, n = stretches.cost, stretches.runs, self.samples(stretches)
         target, proposal = self.models.target, self.models.proposal
         schedule: dict[str, Any] = (
             {"reset": cost.chain} if self.reset else {"burn_in": cost.burn_in, "thin": cost.steps}
         )
-        limit = self.models.max_tokens
+        most = self.models.max_tokens
         walk = qr.RWMH(
-            target, proposal, self.models.editor, max_tokens=limit, chains=runs, **schedule
+            target, proposal, self.models.editor, max_tokens=most, chains=runs, **schedule
         )
-        parts = [replace(one, items=_texts(one.items, proposal)) for one in stretches.cut(pool)]
+        parts = [replace(one, items=_texts(one.items, proposal)) for one in cut(pool, stretches)]
         indices = [_starts(walk, part, n if self.reset else 1) for part in parts]
         each = min(map(len, indices))
         if not each:
             raise InputError(
                 f"{sampler} has no start: in some run, no text keeps P(x) > 0 when written as at "
-                f"most {limit} tokens of the editor. Name another --editor, or draw more."
+                f"most {most} tokens of the editor. Name another --editor, or draw more."
             )
         n = each if self.reset else n
         starts = qr.Draws.concatenate(
@@ -137,10 +125,8 @@ class Walk(Method):
             own = chain.take(np.arange(run, n * runs, runs))
             ppl = perplexity(own.items, target.base)
             proposals = int(indices[run][each - 1]) + 1 + chain.steps / runs
-            measured.append(
-                measure(own.items, own.features, proposals, ppl, warnings=chain.warnings)
-            )
-        return Row.of(sampler, self.title(cost), cost, n, measured)
+            measured.append((measure(own.items, own.features, proposals, ppl), chain.warnings))
+        return row_of(sampler, self.title(cost), cost, n, measured)
 
 
 def _starts(walk: qr.RWMH, stretch: qr.Draws, wanted: int) -> NDArray[np.intp]:
@@ -202,7 +188,7 @@ def compare_with_walks(
                 progress=report,
                 **options,
             )
-        write_comparison(folder / "compare", folder.name, found)
+        found.write(folder / "compare", folder.name)
         figure = plot_comparison(found)
         write_with(
             folder / "compare" / "samplers.png",
@@ -268,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = compare_with_walks(
         folder, samplers, [float(rate) for rate in rates], reporter=Lines(), **given
     )
-    print(samplers_markdown(found, f"Samplers at equal cost: {folder.name}"), end="")
+    print(samplers_markdown(found, folder.name), end="")
 
 
 if __name__ == "__main__":

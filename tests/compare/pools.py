@@ -1,5 +1,7 @@
 """Pools of draws over spaces that can be enumerated."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import stats
 
@@ -31,3 +33,8 @@ def places(share):
 def part(draws, at):
     """Return a stretch of draws."""
     return draws.take(np.asarray(at))
+
+
+def numbered(draws):
+    """Return draws whose items are their indices."""
+    return replace(draws, items=np.arange(len(draws)), features={}, log_base=None)

@@ -124,7 +124,7 @@ def test_no_zero_is_silent():
     # A thousand draws without one above beta cannot guarantee more than this.
     assert 0 < row.cells["tvd"].high < 0.02
     assert all(any("not been seen" in warning for warning in warnings) for warnings in row.warnings)
-    said = notes(found)
+    said = list(notes(found))
     assert any(note.startswith("≤: in some runs of QRS") for note in said)
     assert any(note.startswith("! QRS at 0.1: warnings in 5 of 5 runs") for note in said)
 
@@ -164,7 +164,7 @@ def test_a_rate_out_of_reach_is_the_filtered_proposal():
     # All ratios are equal, so both distances are 0 on these draws; only TVD has a bound there.
     assert row.cells["tvd"].text().startswith("≤ ")
     assert row.cells["kl"].text() == "unknown"
-    assert any(note.startswith("KL of QRS at 0.5 is unknown") for note in notes(found))
+    assert any("unknown where nothing bounds" in note for note in notes(found))
 
 
 def test_where_nothing_is_possible():
@@ -177,8 +177,7 @@ def test_where_nothing_is_possible():
 def test_too_few_draws_for_any_sample_leave_the_rate_out():
     found = compare(letters(900), ["qrs", "imh"], [0.1], n=10, runs=2, burn_in=1000)
     assert [row.sampler for row in found.rows] == ["proposal"]
-    said = notes(found)
-    assert any(note.startswith("At 0.1: nothing") for note in said)
+    assert any(note.startswith("At 0.1: 1 run of 0 samples") for note in notes(found))
 
 
 @pytest.mark.parametrize(
@@ -226,4 +225,3 @@ def test_what_is_certain_is_said_to_be():
     assert str(row.cells["tvd"]) == str(row.cells["kl"]) == "0, certain"
     assert not any(row.warnings)
     assert "certain" not in str(row_of(found, "qrs", 0.5).cells["tvd"])
-    assert [note for note in notes(found) if note.startswith("0, certain: no item")]

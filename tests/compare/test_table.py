@@ -5,7 +5,8 @@ import pytest
 
 from quasir import recipes
 from quasir.compare import compare
-from quasir.compare.sampler_table import markdown, samplers_markdown, token_counter
+from quasir.compare.comparison import token_limit
+from quasir.compare.sampler_table import markdown, samplers_markdown
 from quasir.core.items import Strings, TokenTexts
 from tests.compare.pools import letters
 
@@ -74,40 +75,13 @@ def recipe(proposal="base", base="here", **changes):
     ],
 )
 def test_of_one_model_the_stored_ids_are_the_bases(proposal):
-    """A text as long as the limit was cut, and has no end token."""
-    count, why = token_counter(recipe(proposal), TEXTS)
-    assert why == ""
-    assert count(TEXTS).tolist() == [3, 5, 1]
+    assert token_limit(recipe(proposal), TEXTS) == (5, "")
 
 
-def test_a_base_without_tokens():
+def test_where_tokens_cannot_be_counted_there_is_no_perplexity():
     table = recipes.parse("base: {table: {a: 1}}", "r.yaml")
-    assert token_counter(table, Strings.of(["a"])) == (
-        None,
-        "the base is no language model, and has no tokens",
-    )
-    assert token_counter(None, TEXTS)[0] is None
-
-
-WRONG = TokenTexts(TEXTS.strings, np.zeros(3, np.int32), np.array([0, 1, 2, 3]))
-
-
-@pytest.mark.parametrize(
-    ("words", "texts"), [(("a", "b", "c", "d", "e"), TEXTS), (("x", "y"), WRONG)]
-)
-def test_another_model_is_counted_by_ids_only_if_its_tokens_are_the_bases(tmp_path, words, texts):
-    pytest.importorskip("torch")
-    from tests.text.tiny import tokenizer
-
-    tokenizer(("a", "b", "c", "d", "e")).save_pretrained(tmp_path / "base")
-    tokenizer(words).save_pretrained(tmp_path / "other")
-    count, why = token_counter(recipe(f"{{model: {tmp_path / 'other'}}}", tmp_path / "base"), TEXTS)
-    assert why == ""
-    assert count(texts).tolist() == [3, 5, 1]
-
-
-def test_a_tokenizer_that_is_not_there_is_told(tmp_path):
-    pytest.importorskip("torch")
-    count, why = token_counter(recipe(f"{{model: {tmp_path / 'gone'}}}", tmp_path / "away"), TEXTS)
-    assert count is None
-    assert "there is no model" in why
+    cases = [(None, TEXTS), (table, Strings.of(["a"])), (recipe("{model: there}"), TEXTS)]
+    for given, why in zip(cases, ("no recipe", "no language model", "other tokens"), strict=True):
+        limit, said = token_limit(*given)
+        assert limit is None
+        assert why in said

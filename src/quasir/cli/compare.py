@@ -21,7 +21,7 @@ from quasir.cli.options import (
     Seed,
 )
 from quasir.compare import SAMPLERS, compare_recipe
-from quasir.compare.sampler_table import WIDTH, as_json, samplers_markdown
+from quasir.compare.sampler_table import WIDTH, samplers_markdown
 from quasir.errors import InputError
 
 
@@ -53,7 +53,7 @@ def compare(
 
     Example: quasir compare scientists --rates 1e-1,1e-2 -n 1000 --runs 10
     """
-    folder, found, written = compare_recipe(
+    folder, found = compare_recipe(
         recipe,
         [name.strip() for name in samplers.split(",") if name.strip()],
         [_rate(rate) for rate in rates.split(",") if rate.strip()],
@@ -67,14 +67,12 @@ def compare(
         reporter=Bars(),
     )
     if json:
-        files = {name: str(path) for name, path in written.items()}
-        print(jsonlib.dumps({"run": str(folder), "files": files} | as_json(found)))
+        print(jsonlib.dumps({"run": str(folder)} | found.to_dict()))
     else:
         # The terminal's width, but at least 80 and at most WIDTH columns.
         width = min(WIDTH, max(80, shutil.get_terminal_size((WIDTH, 24)).columns))
-        title = f"Samplers at equal cost: {folder.name}"
-        print(samplers_markdown(found, title, width), end="")
-    say(f"written: {len(written)} files in {folder / 'compare'}")
+        print(samplers_markdown(found, folder.name, width), end="")
+    say(f"written: samplers.md and samplers.csv in {folder / 'compare'}")
 
 
 def _rate(text: str) -> float:

@@ -7,176 +7,147 @@ about ``steps`` proposals for a sample, the inverse of the acceptance rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from quasir import recipes
+from quasir.certificates.certificate import Certificate
 from quasir.certificates.curve import tradeoff
-from quasir.compare.sampler_table import (
-    Comparison,
-    Cost,
-    Counter,
-    Kept,
-    Row,
-    Stretches,
-    measure_kept,
-    token_counter,
-    write_comparison,
-)
-from quasir.core.arguments import as_rate, check_count
+from quasir.compare.sampler_table import BLEU, UNKNOWN, Cell, Comparison, Cost, Row, Stretches
+from quasir.core.arguments import as_rate, check_count, exp_or_inf
 from quasir.core.files import is_file
+from quasir.core.items import Coded, TokenTexts
 from quasir.core.progress import Progress, Quiet, Reporter, progress_of
 from quasir.core.streams import Purpose, derived_seed
+from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
+from quasir.estimation.estimate import Estimate, Key, Moment
+from quasir.metrics import self_bleu, unique_share
 from quasir.recipes.building import located
-from quasir.recipes.schema import Recipe
+from quasir.recipes.schema import Recipe, Source
 from quasir.runs.integrity import check_seed, read_checked, refuse_changes
-from quasir.runs.pipeline import begin, draw_all, folder_of, prepare
+from quasir.runs.pipeline import begin, draw_all, prepare
 from quasir.samplers import IMH, SIR, IncrementalQRS
-from quasir.samplers.schedule import Schedule
 from quasir.store import MANIFEST, Store, locked
 
 FEWEST = 10  # samples of a run: rather than fewer samples, there are fewer runs,
 FEWEST_RUNS = 5  # but rather than fewer runs than this, there are fewer samples
 
 
-class _Replayed:
+class _Stored:
     """Stands for P and q where draws are replayed: neither is called."""
 
-    def log_score(self, items: Any) -> NoReturn:
+    def log_score(self, items: Any) -> Any:
         raise AssertionError("stored draws have been scored and drawn")
 
     log_prob = sample = log_score
 
 
-STORED: Any = _Replayed()
+STORED: Any = _Stored()
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order."""
+
+    indices: NDArray[np.intp]
+    proposals: int  # draws used for them, including the burn-in and the wait for a start
+    warnings: Sequence[str]
+    certificate: Certificate | None = None  # their distance to p, where it can be estimated
+
+
+def _keep_first(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+    certificate = tradeoff(stretch, log_betas=[0.0]).proposal
+    return Kept(np.arange(n), n, certificate.warnings, certificate)
+
+
+def _keep_qrs(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+    """Keep the n largest alphas of the first n*steps draws (Algorithm 2); beta is the next one."""
+    samples = IncrementalQRS(STORED, STORED, cost.rate).replay(stretch, n)
+    level = samples.log_beta
+    if level == -math.inf:  # the rate is out of reach
+        certificate = tradeoff(stretch, log_betas=[0.0]).projection
+        warnings = (*samples.warnings, *certificate.warnings)
+    else:
+        certificate = tradeoff(stretch, log_betas=[level]).at(log_beta=level)
+        warnings = certificate.warnings
+    return Kept(np.asarray(samples.items), samples.proposals, warnings, certificate)
+
+
+def _keep_imh(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+    """Keep one state in `steps` of one chain, after a burn-in."""
+    chain = IMH(STORED, STORED, burn_in=cost.burn_in, thin=cost.steps).replay(stretch, n)
+    return Kept(np.asarray(chain.items), chain.proposals, chain.warnings)
+
+
+def _keep_reset_imh(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+    """Run a chain of `steps` states for each sample, its wait for a start included."""
+    chain = IMH(STORED, STORED, reset=cost.chain).replay(stretch, n)
+    return Kept(np.asarray(chain.items), chain.proposals, chain.warnings)
+
+
+def _keep_sir(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
+    """Draw n of the first n*steps draws by their weights."""
+    # Where none of these has P(x) > 0, take all draws up to the first that has.
+    first = int(np.argmax(stretch.log_p > -np.inf)) + 1
+    candidates = stretch.take(np.arange(max(n * cost.steps, first)))
+    samples = SIR(STORED, STORED, len(candidates)).replay(candidates, n, seed)
+    return Kept(np.asarray(samples.items), samples.proposals, samples.warnings)
+
+
+def draws_to_hold(n: int, possible: float) -> int:
+    """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side.
+
+    With s the share of draws with P(x) > 0, N draws hold N s of them on average, with a standard
+    deviation of at most sqrt(N s). N s - 6 sqrt(N s) = n has the solution
+    N s = (3 + sqrt(9 + n))^2.
+    """
+    return n if possible == 1 else math.ceil((3 + math.sqrt(9 + n)) ** 2 / possible)
+
+
+@dataclass(frozen=True)
 class Method:
-    """A sampler in the comparison; `possible` is the share of draws with P(x) > 0."""
+    """A sampler in the comparison."""
 
-    name: str  # in the table
+    title: str  # in the table
+    need: Callable[[int, Cost, float], int]  # draws for n samples, if a share has P(x) > 0
+    keep: Callable[[Draws, int, Cost, int], Kept] = _keep_first
 
-    def need(self, n: int, cost: Cost, possible: float) -> int:
-        """Return how many draws give n samples, with room for chance."""
-        raise NotImplementedError
-
-    def most(self, stretch: Draws, cost: Cost) -> int:
-        """Return how many samples a stretch gives."""
-        raise NotImplementedError
-
-    def keep(self, stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        """Return which draws of a stretch are the sampler's n samples."""
-        raise NotImplementedError
-
-    def title(self, cost: Cost) -> str:
-        """Return the name in the table; a chain's is followed by its steps."""
-        return self.name
-
-    def row(self, sampler: str, pool: Draws, stretches: Stretches, count: Counter | None) -> Row:
+    def row(self, sampler: str, pool: Draws, stretches: Stretches, limit: int | None) -> Row:
         """Run the sampler on every stretch, and return what was measured."""
         cost, n, measured = stretches.cost, stretches.n, []
-        for run, stretch in enumerate(stretches.cut(pool)):
+        for run, stretch in enumerate(cut(pool, stretches)):
+            # Items that are indices, so that no texts are copied.
+            bare = replace(stretch, items=np.arange(len(stretch)), features={}, log_base=None)
             # The streams 0 and 1 belong to samplers that take more than stored draws.
-            kept = self.keep(stretch, n, cost, run_seed(pool.seed, cost.steps, 2 + run))
-            measured.append(measure_kept(stretch, kept, count))
-        return Row.of(sampler, self.title(cost), cost, n, measured)
-
-
-class _Proposal(Method):
-    name = "proposal"
-
-    def keep(self, stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        certificate = tradeoff(stretch, log_betas=[0.0]).proposal
-        return Kept(np.arange(n), n, certificate, tuple(certificate.warnings))
-
-
-class _QRS(Method):
-    """Keeps the n largest alphas of the first n*steps draws (Algorithm 2); beta is the next one."""
-
-    name = "QRS"
-
-    def need(self, n: int, cost: Cost, possible: float) -> int:
-        return max(n * cost.steps, draws_to_hold(n, possible))
-
-    def most(self, stretch: Draws, cost: Cost) -> int:
-        return min(len(stretch) // cost.steps, count_possible(stretch))
-
-    def keep(self, stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        samples = IncrementalQRS(STORED, STORED, cost.rate).replay(_numbered(stretch), n)
-        if samples.log_beta == -math.inf:
-            certificate = tradeoff(stretch, log_betas=[0.0]).projection
-            warnings = (*samples.warnings, *certificate.warnings)
-        else:
-            level = samples.log_beta
-            certificate = tradeoff(stretch, log_betas=[level]).at(log_beta=level)
-            warnings = tuple(certificate.warnings)
-        return Kept(np.asarray(samples.items), samples.proposals, certificate, warnings)
-
-
-class _IMH(Method):
-    """Keeps one state in `steps` of one chain, after a burn-in."""
-
-    name = "IMH"
-
-    def need(self, n: int, cost: Cost, possible: float) -> int:
-        return draws_to_hold(1, possible) + cost.burn_in + n * cost.steps
-
-    def schedule(self, cost: Cost) -> Schedule:
-        return Schedule(cost.burn_in, cost.steps)
-
-    def most(self, stretch: Draws, cost: Cost) -> int:
-        return len(self.schedule(cost).cut(stretch.log_p > -np.inf, 0)[1])
-
-    def keep(self, stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        chain = IMH(STORED, STORED, **self.schedule(cost).options).replay(_numbered(stretch), n)
-        return Kept(np.asarray(chain.items), chain.proposals, None, chain.warnings)
-
-    def title(self, cost: Cost) -> str:
-        return f"{self.name}-{cost.steps}"
-
-
-class _ResetIMH(_IMH):
-    """Runs a chain of `steps` states for each sample, its wait for a start included."""
-
-    name = "IMH-reset"
-
-    def need(self, n: int, cost: Cost, possible: float) -> int:
-        return n * (cost.chain - 1) + draws_to_hold(n, possible)
-
-    def schedule(self, cost: Cost) -> Schedule:
-        return Schedule(reset=cost.chain)
-
-
-class _SIR(Method):
-    """Draws n of the first n*steps draws by their weights."""
-
-    name = "SIR"
-
-    def need(self, n: int, cost: Cost, possible: float) -> int:
-        return max(n * cost.steps, draws_to_hold(1, possible))
-
-    def most(self, stretch: Draws, cost: Cost) -> int:
-        return len(stretch) // cost.steps if count_possible(stretch) else 0
-
-    def keep(self, stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-        # Where none of these has P(x) > 0, take all draws up to the first that has.
-        first = int(np.argmax(stretch.log_p > -np.inf)) + 1
-        candidates = _numbered(stretch).take(np.arange(max(n * cost.steps, first)))
-        samples = SIR(STORED, STORED, len(candidates)).replay(candidates, n, seed)
-        return Kept(np.asarray(samples.items), samples.proposals, None, samples.warnings)
+            kept = self.keep(bare, n, cost, run_seed(pool.seed, cost.steps, 2 + run))
+            samples = stretch.take(kept.indices)
+            items = kept.indices if samples.items is None else samples.items
+            ppl = _perplexity(samples, limit)
+            numbers = measure(items, samples.features, kept.proposals, ppl)
+            if kept.certificate is not None:
+                numbers |= {"tvd": kept.certificate.tvd, "kl": kept.certificate.kl}
+            measured.append((numbers, tuple(kept.warnings)))
+        return row_of(sampler, self.title.format(cost.steps), cost, n, measured)
 
 
 METHODS: Mapping[str, Method] = {
-    "qrs": _QRS(),
-    "imh": _IMH(),
-    "imh-reset": _ResetIMH(),
-    "sir": _SIR(),
+    "qrs": Method("QRS", lambda n, cost, s: max(n * cost.steps, draws_to_hold(n, s)), _keep_qrs),
+    "imh": Method(
+        "IMH-{}", lambda n, cost, s: draws_to_hold(1, s) + cost.burn_in + n * cost.steps, _keep_imh
+    ),
+    "imh-reset": Method(
+        "IMH-reset-{}",
+        lambda n, cost, s: n * (cost.chain - 1) + draws_to_hold(n, s),
+        _keep_reset_imh,
+    ),
+    "sir": Method("SIR", lambda n, cost, s: max(n * cost.steps, draws_to_hold(1, s)), _keep_sir),
 }
 SAMPLERS = tuple(METHODS)
 
@@ -190,7 +161,7 @@ def compare(
     *,
     burn_in: int = 1000,
     recipe: Recipe | None = None,
-    methods: Mapping[str, Method] = METHODS,
+    methods: Mapping[str, Any] = METHODS,
     progress: Progress = False,
 ) -> Comparison:
     """Run samplers over disjoint stretches of stored draws, and measure what they keep.
@@ -207,7 +178,7 @@ def compare(
     burn_in : int
         Proposals before the first sample of a chain that is not reset.
     recipe : Recipe, optional
-        Says which means are wanted, and how to count tokens for the perplexity.
+        Says which means are wanted, and which tokens the perplexity is over.
     methods : mapping, optional
         The samplers that can be named.
     progress : bool or callable
@@ -230,17 +201,26 @@ def compare(
     check_count("burn_in", burn_in, least=0)
     names = list(dict.fromkeys(samplers))
     check_names(names, methods)
-    costs = _costs(rates, burn_in, pool)
-    every = stretches_for(pool, costs, [methods[name] for name in names], n=n, runs=runs)
-    count, no_ppl = token_counter(recipe, pool.items)
+    possible = float((pool.log_p > -np.inf).mean())
+    wait = round(1 / (possible or 1.0)) - 1
+    costs = list(dict.fromkeys(Cost(round(1 / as_rate(rate)), burn_in, wait) for rate in rates))
+    if not costs:
+        raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
+    if not possible:
+        raise InputError(
+            f"none of the {len(pool):,} draws had P(x) > 0, so no sampler can keep a sample: "
+            "use a proposal that reaches the target's support, or draw more."
+        )
+    used = [methods[name] for name in names]
+    every = [stretches_for(len(pool), possible, cost, used, n, runs) for cost in costs]
+    limit, no_ppl = token_limit(recipe, pool.items)
     report = progress_of(progress, "samples measured")
-    total, done, rows = sum(one.n * one.runs for one in every) * len(names), 0, []
-    if size := every[0].n or min(n, every[0].length):
-        first = replace(every[0], cost=Cost(1, 0), n=size)
-        rows.append(_Proposal().row("proposal", pool, first, count))
+    total, done = sum(one.n * one.runs for one in every) * len(names), 0
+    first = replace(every[0], cost=Cost(1, 0), n=every[0].n or min(n, every[0].length))
+    rows = [Method("proposal", lambda n, *_: n).row("proposal", pool, first, limit)]
     for one in every:
         for name in names if one.n else ():
-            rows.append(methods[name].row(name, pool, one, count))
+            rows.append(methods[name].row(name, pool, one, limit))
             done += one.n * one.runs
             report(done, total, done)
     return Comparison(
@@ -262,57 +242,32 @@ def check_names(names: Sequence[str], known: Collection[str] = SAMPLERS) -> None
             raise InputError(f"no sampler is called {name!r}: there are {', '.join(known)}.")
 
 
-def _costs(rates: Sequence[float], burn_in: int, pool: Draws) -> list[Cost]:
-    possible = count_possible(pool) / len(pool)
-    wait = round(1 / (possible or 1.0)) - 1
-    costs = list(dict.fromkeys(Cost(round(1 / as_rate(rate)), burn_in, wait) for rate in rates))
-    if not costs:
-        raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
-    if not possible:
-        raise InputError(
-            f"none of the {len(pool):,} draws had P(x) > 0, so no sampler can keep a sample: "
-            "use a proposal that reaches the target's support, or draw more."
-        )
-    return costs
-
-
 def stretches_for(
-    pool: Draws, costs: Sequence[Cost], methods: Sequence[Method], *, n: int, runs: int
-) -> list[Stretches]:
-    """Cut a pool into stretches for each rate; those of one rate do not overlap.
+    size: int, possible: float, cost: Cost, methods: Sequence[Any], n: int, runs: int
+) -> Stretches:
+    """Cut a pool into stretches for a rate, which do not overlap.
 
-    Each rate uses the whole pool. Where it is too small for n samples in each of `runs` runs, runs
-    are lowered first, to `FEWEST_RUNS`; then n, to `FEWEST`; then runs again; then n.
+    Where it is too small for n samples in each of `runs` runs, runs are lowered first, to
+    `FEWEST_RUNS`; then n, to `FEWEST`; then runs again; then n.
     """
-    pool = replace(pool, items=None, features={}, log_base=None)
-    possible, every = count_possible(pool) / len(pool), []
-    for cost in costs:
-        need = max([n, *(method.need(n, cost, possible) for method in methods)])
-        most = max(min(runs, len(pool) // need), min(runs, FEWEST_RUNS))
-        for tried in range(most, 0, -1):
-            length = min(need, len(pool) // tried)
-            found = Stretches(cost=cost, length=length, runs=tried, n=0, wanted=runs * need)
-            parts = found.cut(pool)
-            size = min([n, length, *(m.most(part, cost) for m in methods for part in parts)])
-            if size >= min(n, FEWEST):
-                break
-        every.append(replace(found, n=size))
-    return every
+
+    def need(n: int) -> int:
+        return max([n, *(int(method.need(n, cost, possible)) for method in methods)])
+
+    whole = need(n)
+    most = max(min(runs, size // whole), min(runs, FEWEST_RUNS))
+    for tried in range(most, 0, -1):
+        length = min(whole, size // tried)
+        found = bisect_right(range(1, n + 1), length, key=need)
+        if found >= min(n, FEWEST):
+            break
+    return Stretches(cost=cost, length=length, runs=tried, n=found, wanted=runs * whole)
 
 
-def draws_to_hold(n: int, possible: float) -> int:
-    """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side.
-
-    With s the share of draws with P(x) > 0, N draws hold N s of them on average, with a standard
-    deviation of at most sqrt(N s). N s - 6 sqrt(N s) = n has the solution
-    N s = (3 + sqrt(9 + n))^2.
-    """
-    return n if possible == 1 else math.ceil((3 + math.sqrt(9 + n)) ** 2 / possible)
-
-
-def count_possible(stretch: Draws) -> int:
-    """Return how many draws have P(x) > 0."""
-    return int((stretch.log_p > -np.inf).sum())
+def cut(pool: Draws, stretches: Stretches) -> list[Draws]:
+    """Return the draws of each run."""
+    starts = range(0, stretches.runs * stretches.length, stretches.length)
+    return [pool.take(np.arange(start, start + stretches.length)) for start in starts]
 
 
 def run_seed(seed: int, steps: int, run: int) -> int:
@@ -320,9 +275,54 @@ def run_seed(seed: int, steps: int, run: int) -> int:
     return derived_seed(seed, Purpose.COMPARE, steps, run)
 
 
-def _numbered(stretch: Draws) -> Draws:
-    """Return draws whose items are their indices, so that no texts are copied."""
-    return replace(stretch, items=np.arange(len(stretch)), features={}, log_base=None)
+def measure(
+    items: Items, features: Mapping[str, NDArray[Any]], proposals: float, ppl: float
+) -> dict[Key, float | Estimate]:
+    """Measure one run's samples; `ppl` is their perplexity, NaN where it is not known."""
+    some = items.support[0] if isinstance(items, Coded) else items[0]
+    are_texts = len(items) > 1 and (hasattr(some, "text") or isinstance(some, str))
+    numbers: dict[Key, float | Estimate] = {"draws_per_sample": proposals / len(items)}
+    for name, column in features.items():
+        numbers[Moment(name)] = float(np.asarray(column, np.float64).mean())
+    return numbers | {
+        "ppl": ppl,
+        "self_bleu": self_bleu(items, BLEU) if are_texts else math.nan,
+        "unique": unique_share(items),
+    }
+
+
+def row_of(sampler: str, method: str, cost: Cost, n: int, measured: Sequence[Any]) -> Row:
+    """Put the runs of one sampler together: the numbers and the warnings of each."""
+    cells = {key: Cell.of([numbers[key] for numbers, _ in measured]) for key in measured[0][0]}
+    for key in ("tvd", "kl"):
+        cells[key] = Cell.of([numbers[key] for numbers, _ in measured if key in numbers], UNKNOWN)
+    warnings = tuple(warnings for _, warnings in measured)
+    return Row(sampler, method, cost, n, len(measured), cells, warnings)
+
+
+def _perplexity(samples: Draws, limit: int | None) -> float:
+    """Return the perplexity under the base, from its stored scores and the stored tokens."""
+    log_base = samples.log_base
+    # The base may not have scored all stored draws.
+    if log_base is None or limit is None or not np.isfinite(log_base).all():
+        return math.nan
+    lengths = np.diff(samples.items.offsets)
+    # A text of `limit` tokens was cut and has no end token, as in `quasir.metrics.perplexity`.
+    return exp_or_inf(float(-log_base.sum() / (lengths + (lengths < limit)).sum()))
+
+
+def token_limit(recipe: Recipe | None, items: Items) -> tuple[int | None, str]:
+    """Return the base's limit of tokens, or None and why its tokens cannot be counted."""
+    if recipe is None:
+        return None, "the run has no recipe that names its base"
+    if recipe.base.model is None or not isinstance(items, TokenTexts):
+        return None, "the base is no language model that runs here, with tokens"
+    if any(
+        part.round_trip or part.model not in (None, recipe.base.model)
+        for part in recipe.proposal.parts(Source)
+    ):
+        return None, "the proposal has another model than the base, and may have other tokens"
+    return recipe.max_tokens, ""
 
 
 def compare_recipe(
@@ -336,8 +336,8 @@ def compare_recipe(
     seed: int | None = None,
     reporter: Reporter | None = None,
     **options: Any,
-) -> tuple[Path, Comparison, dict[str, Path]]:
-    """Compare samplers on the draws of a recipe's run; return its folder and the files written.
+) -> tuple[Path, Comparison]:
+    """Compare samplers on the draws of a recipe's run, and write the tables into its folder.
 
     `recipe` is a built-in recipe's name, a YAML file, a run's folder, or a folder of saved draws.
     No model is loaded where the draws are there. The options are those of `compare`.
@@ -346,35 +346,22 @@ def compare_recipe(
     check_names(samplers)
     if not samplers:
         raise InputError(f"no sampler is named: there are {', '.join(SAMPLERS)}.")
-    saved = Path(recipe)  # it may hold draws saved from Python, without a recipe
-    folder = saved if out is None and _is_run(saved) else folder_of(recipe, out)
-    read = _recipe(recipe, folder, draws, seed)
-    with locked(folder):
-        store = Store.open(folder) if _is_run(folder) else None
-        if store is None or (read is not None and store.missing(read.draws)):
-            order = prepare(recipe, folder, draws=draws, seed=seed)
-            begun = begin(order, allow_code=allow_code, reporter=reporter)
-            draw_all(begun, reporter=reporter)
-            store, read = begun.store, begun.recipe
-        pool = Draws.load(store)
-        with reporter.stage("comparing") as report:
-            found = compare(pool, samplers, rates, recipe=read, progress=report, **options)
-        return folder, found, write_comparison(folder / "compare", folder.name, found)
-
-
-def _is_run(folder: Path) -> bool:
-    return is_file(folder / MANIFEST)
-
-
-def _recipe(recipe: str, folder: Path, draws: int | None, seed: int | None) -> Recipe | None:
-    """Return the recipe, or None for draws saved from Python; refuse a run of another recipe."""
-    if _is_run(folder) and not (folder / "recipe.yaml").is_file() and Path(recipe).is_dir():
+    folder, read = Path(recipe), None
+    if out is None and is_file(folder / MANIFEST) and not is_file(folder / "recipe.yaml"):
+        pool = Draws.load(folder)  # saved from Python
         check_seed(Store.open(folder), seed)
-        return None
-    source = recipes.find(recipe)
-    read = located(recipes.read(source, draws=draws, seed=seed), source.parent)
-    if _is_run(folder):
-        before = located(read_checked(folder, Store.open(folder)), folder)
-        refuse_changes(before, read, folder)
-        read = read.model_copy(update={"fitted": before.fitted})
-    return read
+    else:
+        order = prepare(recipe, out, draws=draws, seed=seed)
+        folder, read = order.folder, located(order.recipe, order.recipe_dir)
+        store = Store.open(folder) if is_file(folder / MANIFEST) else None
+        if store is not None:
+            refuse_changes(located(read_checked(folder, store), folder), read, folder)
+        if store is None or store.missing(read.draws):
+            with locked(folder):
+                begun = begin(order, allow_code=allow_code, reporter=reporter)
+                draw_all(begun, reporter=reporter)
+        pool = Draws.load(folder)
+    with locked(folder), reporter.stage("comparing") as report:
+        found = compare(pool, samplers, rates, recipe=read, progress=report, **options)
+        found.write(folder / "compare", folder.name)
+    return folder, found

@@ -1,4 +1,4 @@
-"""What is measured on the samples of each run, and the table: Markdown, CSV and JSON."""
+"""The table of a comparison, over the runs of each sampler: Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -9,28 +9,15 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quasir.certificates.certificate import Certificate
-from quasir.core.arguments import exp_or_inf
 from quasir.core.files import make_folder, write_text
-from quasir.core.items import Coded, TokenTexts
-from quasir.core.types import Items
-from quasir.draws.draws import Draws
-from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate, Key, Moment
-from quasir.metrics import Runs, over_runs, self_bleu, unique_share
-from quasir.metrics.diversity import read_texts
-from quasir.recipes.schema import Recipe, Source
+from quasir.metrics import Runs, over_runs
 
 UNKNOWN, NONE = "unknown", "-"
 BLEU = 5  # longest n-grams of Self-BLEU, as in the paper's tables
 WIDTH = 100  # characters in a line of a table, at most; a single wide column may exceed it
-Counter: TypeAlias = Callable[[Items], NDArray[np.int64]]
-"""Returns the number of tokens of each item."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +39,6 @@ class Cost:
         return 1 / self.steps
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """The samples that a sampler keeps from a stretch: their indices, in the sampler's order."""
-
-    indices: NDArray[np.intp]
-    proposals: int  # draws used for them, including the burn-in and the wait for a start
-    certificate: Certificate | None = None  # their distance to p, where it can be estimated
-    warnings: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stretches:
     """The stretches of one rate: `runs` of them, each of `length` draws, one after another."""
@@ -72,28 +49,22 @@ class Stretches:
     n: int  # samples that every sampler gives in a run; 0 where the draws are too few
     wanted: int  # draws that all that was asked for would need
 
-    def cut(self, pool: Draws) -> list[Draws]:
-        """Return the draws of each run."""
-        starts = range(0, self.runs * self.length, self.length)
-        return [pool.take(np.arange(start, start + self.length)) for start in starts]
-
 
 @dataclass(frozen=True)
 class Cell:
     """The values of one quantity, one for each run; `empty` is shown where there is none."""
 
-    values: tuple[float, ...] = ()
-    ses: tuple[float, ...] = ()  # of estimates: as claimed; NaN where no draw lies above beta
-    highs: tuple[float, ...] = ()  # of estimates: the upper ends of their 95 % intervals
+    values: tuple[float, ...]
+    ses: tuple[float, ...]  # of estimates: as claimed; NaN where no draw lies above beta
+    highs: tuple[float, ...]  # of estimates: the upper ends of their 95 % intervals
     empty: str = NONE
 
     @classmethod
-    def of(cls, estimates: Sequence[Estimate], empty: str = NONE) -> Cell:
-        """Return the cell of one estimate for each run."""
-        values, ses, highs = (
-            tuple(float(getattr(e, name)) for e in estimates) for name in ("value", "se", "high")
-        )
-        return cls(values, ses, highs, empty)
+    def of(cls, numbers: Sequence[float | Estimate], empty: str = NONE) -> Cell:
+        """Return the cell of one number or estimate for each run."""
+        estimates = [one for one in numbers if isinstance(one, Estimate)]
+        ses, highs = (tuple(float(getattr(e, end)) for e in estimates) for end in ("se", "high"))
+        return cls(tuple(map(float, numbers)), ses, highs, empty)
 
     @property
     def known(self) -> bool:
@@ -104,11 +75,6 @@ class Cell:
     def unseen(self) -> int:
         """Runs whose estimate is 0 only because no draw lies above beta."""
         return sum(map(math.isnan, self.ses))
-
-    @property
-    def certain(self) -> bool:
-        """Whether the quantity is 0 in every run, without any uncertainty."""
-        return self.known and bool(self.highs) and not any(self.values) and self.high == 0
 
     @property
     def runs(self) -> Runs:
@@ -132,7 +98,7 @@ class Cell:
         if self.unseen:
             # No silent zero: the largest of the runs' bounds holds for all of them.
             return f"≤ {scale * self.high:.2g}" if math.isfinite(self.high) else UNKNOWN
-        if self.certain:
+        if self.high == 0 and not any(self.values):
             return "0, certain"
         runs = self.runs
         mean = f"{scale * runs.mean:.4g}"
@@ -155,95 +121,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The numbers of one run, NaN where one is unknown."""
-
-    numbers: dict[Key, float]
-    distances: dict[str, Estimate]  # tvd and kl; empty where they are unknown
-    warnings: tuple[str, ...]
-
-
-def measure(
-    items: Items,
-    features: Mapping[str, NDArray[Any]],
-    proposals: float,
-    ppl: float,
-    certificate: Certificate | None = None,
-    warnings: tuple[str, ...] = (),
-) -> Measured:
-    """Measure one run's samples; `ppl` is their perplexity, NaN where it is not known."""
-    n = len(items)
-    numbers: dict[Key, float] = {"draws_per_sample": proposals / n}
-    for name, column in features.items():
-        numbers[Moment(name)] = float(np.asarray(column, np.float64).mean())
-    numbers["ppl"] = ppl
-    numbers["self_bleu"] = self_bleu(items, BLEU) if n > 1 and _has_words(items) else math.nan
-    numbers["unique"] = unique_share(items)
-    distances = {} if certificate is None else {"tvd": certificate.tvd, "kl": certificate.kl}
-    return Measured(numbers, distances, warnings)
-
-
-def _has_words(items: Items) -> bool:
-    """Return whether items are texts: Self-BLEU is defined for no others."""
-    if isinstance(items, Coded):
-        return all(isinstance(item, str) for item in items.support)
-    return hasattr(items[0], "text") or isinstance(items[0], str)
-
-
-def measure_kept(stretch: Draws, kept: Kept, count: Counter | None) -> Measured:
-    """Measure the samples that a sampler kept of a stretch."""
-    samples, ppl = stretch.take(kept.indices), math.nan
-    log_base, tokens = samples.log_base, None if count is None else count(samples.items)
-    # The base may not have scored all stored draws.
-    if log_base is not None and tokens is not None and tokens.any():
-        if np.isfinite(log_base).all():
-            ppl = exp_or_inf(float(-log_base.sum() / tokens.sum()))
-    items = kept.indices if samples.items is None else samples.items
-    return measure(items, samples.features, kept.proposals, ppl, kept.certificate, kept.warnings)
-
-
-def token_counter(recipe: Recipe | None, items: Items) -> tuple[Counter | None, str]:
-    """Return a counter of the base's tokens, or None and the reason why there is none.
-
-    Tokenizers are loaded only where the proposal has another model than the base: to see whether
-    they are the same, and if not, to encode the texts again.
-    """
-    if recipe is None:
-        return None, "the run has no recipe that names its base"
-    name = recipe.base.model
-    if recipe.base.server is not None:
-        return None, "the base is on a server"
-    if name is None or not isinstance(items, TokenTexts):
-        return None, "the base is no language model, and has no tokens"
-    parts = [part for part in recipe.proposal.parts(Source) if part.mixture is None]
-    models = {part.round_trip.back if part.round_trip else part.model or name for part in parts}
-    others, limit, encode = sorted(models - {name}), recipe.max_tokens, None
-    if others:
-        from quasir.guides.vocabulary import same_tokenizer
-        from quasir.text.loading import load_tokenizer
-
-        try:
-            tokenizer = load_tokenizer(name, recipe.base.revision)
-            if not all(same_tokenizer(load_tokenizer(other), tokenizer) for other in others):
-                encode = tokenizer
-        except InputError as error:
-            return None, f"the proposal may have other tokens than the base, and {error}"
-
-    def count(texts: Items) -> NDArray[np.int64]:
-        if encode is None:
-            lengths = np.diff(texts.offsets)
-        else:
-            ids = encode(read_texts(texts), add_special_tokens=False).input_ids
-            lengths = np.array([len(one) for one in ids], np.int64)
-        # A text of `limit` tokens was cut and has no end token, as in `quasir.metrics.perplexity`.
-        ends = (lengths < limit) & (encode is None or encode.eos_token_id is not None)
-        counts: NDArray[np.int64] = lengths + ends
-        return counts
-
-    return count, ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Row:
     """One sampler at one rate."""
 
@@ -254,26 +131,6 @@ class Row:
     runs: int
     cells: dict[Key, Cell]  # by quantity: draws_per_sample, Moment(feature), ppl, ..., tvd, kl
     warnings: tuple[tuple[str, ...], ...]  # of each run
-
-    @classmethod
-    def of(cls, sampler: str, method: str, cost: Cost, n: int, measured: list[Measured]) -> Row:
-        """Put the runs of one sampler together."""
-        cells: dict[Key, Cell] = {
-            quantity: Cell(tuple(run.numbers[quantity] for run in measured))
-            for quantity in measured[0].numbers
-        }
-        for quantity in ("tvd", "kl"):
-            estimates = [run.distances[quantity] for run in measured if run.distances]
-            cells[quantity] = Cell.of(estimates, UNKNOWN)
-        return cls(
-            sampler=sampler,
-            method=method,
-            cost=cost,
-            n=n,
-            runs=len(measured),
-            cells=cells,
-            warnings=tuple(run.warnings for run in measured),
-        )
 
     @property
     def acceptance_rate(self) -> float:
@@ -302,35 +159,40 @@ class Comparison:
     wanted: dict[str, float]  # the means that the recipe wants
     no_ppl: str = ""  # why no row has a perplexity; empty where some row may have one
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary; a number that is not finite is None."""
+        return {
+            "pool": self.pool_size,
+            "asked": {"n": self.n, "runs": self.runs},
+            "stretches": [
+                {"rate": one.cost.rate, "length": one.length, "runs": one.runs, "n": one.n}
+                for one in self.stretches
+            ],
+            "rows": [
+                row.to_dict() | {"warnings": [list(warnings) for warnings in row.warnings]}
+                for row in self.rows
+            ],
+            "notes": list(notes(self)),
+        }
 
-def write_comparison(folder: Path, name: str, found: Comparison) -> dict[str, Path]:
-    """Write the table into a folder; return the files by name."""
-    make_folder(folder)
-    files = {name: folder / name for name in ("samplers.csv", "samplers.md")}
-    write_text(files["samplers.csv"], as_csv([row.to_dict() for row in found.rows]))
-    table = samplers_markdown(found, f"Samplers at equal cost: {name}")
-    write_text(files["samplers.md"], table)
-    return files
-
-
-def as_json(found: Comparison) -> dict[str, Any]:
-    """Return a comparison as a JSON-ready dictionary; a number that is not finite is None."""
-    return {
-        "pool": found.pool_size,
-        "asked": {"n": found.n, "runs": found.runs},
-        "stretches": [
-            {"rate": one.cost.rate, "length": one.length, "runs": one.runs, "n": one.n}
-            for one in found.stretches
-        ],
-        "rows": [
-            row.to_dict() | {"warnings": [list(warnings) for warnings in row.warnings]}
-            for row in found.rows
-        ],
-        "notes": notes(found),
-    }
+    def write(self, folder: Path, name: str) -> None:
+        """Write the table into a folder, as Markdown and as CSV."""
+        make_folder(folder)
+        write_text(folder / "samplers.md", samplers_markdown(self, name))
+        write_text(folder / "samplers.csv", as_csv([row.to_dict() for row in self.rows]))
 
 
-def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV with the columns of all rows; None gives an empty field."""
+    file = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def samplers_markdown(found: Comparison, name: str, width: int = WIDTH) -> str:
     """Return the table of samplers and its notes, as Markdown."""
 
     def texts(key: Key, scale: float = 1.0) -> list[str]:
@@ -342,56 +204,41 @@ def samplers_markdown(found: Comparison, title: str, width: int = WIDTH) -> str:
         "n x runs": [f"{row.n:,} x {row.runs}" for row in found.rows],
         "draws/sample": texts("draws_per_sample"),
     }
-    for name, boolean in found.boolean.items():
+    for feature, boolean in found.boolean.items():
         scale = 100 if boolean else 1
-        target = f" ({scale * found.wanted[name]:.4g})" if name in found.wanted else ""
-        columns[f"{'% ' * boolean}{name}{target}"] = texts(Moment(name), scale)
+        target = f" ({scale * found.wanted[feature]:.4g})" if feature in found.wanted else ""
+        columns[f"{'% ' * boolean}{feature}{target}"] = texts(Moment(feature), scale)
     columns["PPL"] = texts("ppl")
     columns[f"Self-BLEU-{BLEU}"] = texts("self_bleu", 100)
     columns["% unique"] = texts("unique", 100)
     columns["TVD"], columns["KL"] = texts("tvd"), texts("kl")
     # The notes explain a quantity that no row has.
-    columns = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
-    table, below = markdown(columns, 2, width), bullet_list(notes(found), width)
-    return f"# {title}\n\n{table}\n\n{below}\n"
+    columns = {head: cells for head, cells in columns.items() if set(cells) != {NONE}}
+    table, below = markdown(columns, 2, width), bullet_list(list(notes(found)), width)
+    return f"# Samplers at equal cost: {name}\n\n{table}\n\n{below}\n"
 
 
 def markdown(columns: Mapping[str, Sequence[str]], keys: int = 1, width: int = WIDTH) -> str:
     """Return columns as Markdown: one table, or several that repeat the first `keys` columns."""
-    safe = {_safe(name): [_safe(cell) for cell in cells] for name, cells in columns.items()}
-    wide = {name: max(map(len, [name, *cells])) for name, cells in safe.items()}
-    tables = _part(wide, keys, width)
-    # Keep that number of tables, but make their widths about equal.
-    while len(evener := _part(wide, keys, width - 1)) == len(tables) and width > 1:
-        tables, width = evener, width - 1
-    return "\n\n".join(_table({name: safe[name] for name in table}, wide) for table in tables)
-
-
-def _part(wide: Mapping[str, int], keys: int, width: int) -> list[list[str]]:
-    """Part columns into tables of at most this width, each with a column besides the keys."""
-    first, rest = list(wide)[:keys], list(wide)[keys:]
-    tables = [first]
-    for name in rest:
-        used = 1 + sum(wide[other] + 3 for other in (*tables[-1], name))
+    padded = []
+    for name, cells in columns.items():
+        # A user's name may contain a bar or a line break.
+        safe = [" ".join(text.split()).replace("|", "\\|") for text in (name, *cells)]
+        wide = max(map(len, safe))
+        padded.append([text.ljust(wide) for text in safe])
+    tables = [padded[:keys]]
+    for column in padded[keys:]:
+        used = 1 + sum(len(other[0]) + 3 for other in (*tables[-1], column))
         if used > width and len(tables[-1]) > keys:
-            tables.append(first)
-        tables[-1] = [*tables[-1], name]
-    return tables
+            tables.append(padded[:keys])
+        tables[-1] = [*tables[-1], column]
+    return "\n\n".join(map(_table, tables))
 
 
-def _table(columns: Mapping[str, Sequence[str]], wide: Mapping[str, int]) -> str:
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
-    padded = [
-        [cell.ljust(wide[name]) for name, cell in zip(columns, row, strict=True)] for row in rows
-    ]
-    head, *lines = [f"| {' | '.join(row)} |" for row in padded]
-    rule = "|" + "|".join("-" * (wide[name] + 2) for name in columns) + "|"
+def _table(columns: list[list[str]]) -> str:
+    head, *lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+    rule = "|" + "|".join("-" * (len(column[0]) + 2) for column in columns) + "|"
     return "\n".join([head, rule, *lines])
-
-
-def _safe(text: str) -> str:
-    """Return text that a cell can hold: a user's name may contain a bar or a line break."""
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def bullet_list(notes: Sequence[str], width: int = WIDTH) -> str:
@@ -402,34 +249,18 @@ def bullet_list(notes: Sequence[str], width: int = WIDTH) -> str:
     )
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with the columns of all rows; None gives an empty field."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    file = io.StringIO()
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+def notes(found: Comparison) -> Iterator[str]:
+    """Yield the notes under the table; those that begin with ! are warnings."""
 
+    def those(wanted: Callable[[Row], bool]) -> str:
+        return ", ".join(dict.fromkeys(row.method for row in found.rows if wanted(row)))
 
-def notes(found: Comparison) -> list[str]:
-    """Return the notes under the table; those that begin with ! are warnings."""
-    return [*_size_notes(found), *_cell_notes(found)] + [
-        f"! {row.method} at {row.cost.rate:.4g}: warnings in {len(warned)} of {_runs(row.runs)}, "
-        f"such as: {' '.join(warned[0])}"
-        for row in found.rows
-        if (warned := [warnings for warnings in row.warnings if warnings])
-    ]
-
-
-def _size_notes(found: Comparison) -> Iterator[str]:
     small = [one for one in found.stretches if (one.n, one.runs) != (found.n, found.runs)]
     for one in small:
-        given = f"{_runs(one.runs)} of {one.n:,} samples, not {found.runs} of {found.n:,}"
-        why = f"each run takes {one.length:,} draws"
-        if not one.n:
-            given, why = "nothing", f"some sampler gets no sample from {one.length:,} draws"
-        yield f"At {one.cost.rate:.4g}: {given}, since {why}."
+        yield (
+            f"At {one.cost.rate:.4g}: {one.runs} run{'s' * (one.runs > 1)} of {one.n:,} samples, "
+            f"not {found.runs} of {found.n:,}, since each run takes {one.length:,} draws."
+        )
     if small:
         yield (
             f"The pool has {found.pool_size:,} draws; all that was asked for needs about "
@@ -442,27 +273,10 @@ def _size_notes(found: Comparison) -> Iterator[str]:
         "use the same draws. AR is the rate asked for; draws/sample is the true cost, including "
         "burn-in and the wait for a draw with P(x) > 0."
     )
-
-
-def _cell_notes(found: Comparison) -> Iterator[str]:
-    """Say why a cell has no number, or what it has instead."""
-
-    def those(wanted: Callable[[Row], bool]) -> str:
-        return ", ".join(dict.fromkeys(row.method for row in found.rows if wanted(row)))
-
     if found.no_ppl:
         yield f"PPL is not given: {found.no_ppl}."
     elif names := those(lambda row: not row.cells["ppl"].known):
         yield f"PPL of {names} is not given: the base has not scored draws with P(x) = 0."
-    if names := those(
-        lambda row: any(isinstance(k, Moment) and not c.known for k, c in row.cells.items())
-    ):
-        yield (
-            f"Some moments of {names} are missing: their features are expensive and were not "
-            "computed where P(x) = 0."
-        )
-    if not any(row.cells["self_bleu"].known for row in found.rows):
-        yield f"Self-BLEU-{BLEU} is not given: it needs two or more texts."
     if names := those(lambda row: not row.cells["tvd"].values):
         yield (
             f"TVD and KL of {names} are unknown: the distribution of their samples can be neither "
@@ -471,17 +285,12 @@ def _cell_notes(found: Comparison) -> Iterator[str]:
     if names := those(lambda row: row.cells["tvd"].unseen > 0):
         yield (
             f"≤: in some runs of {names} no draw lies above beta, so TVD and KL are 0 on those "
-            "draws; the table shows the largest of the runs' 95 % bounds."
+            "draws; the table shows the largest of the runs' 95 % bounds, and unknown where "
+            "nothing bounds what a text that was not drawn may add to KL."
         )
-    if names := those(lambda row: row.cells["tvd"].certain):
-        yield f"0, certain: no item, drawn or not, can have a ratio above the beta of {names}."
-    if unbounded := [row for row in found.rows if math.isinf(row.cells["kl"].high)]:
-        at = dict.fromkeys(f"{row.method} at {row.cost.rate:.4g}" for row in unbounded)
-        yield (
-            f"KL of {', '.join(at)} is unknown in some runs: nothing bounds what a text that was "
-            "not drawn may add to it at beta = 0."
-        )
-
-
-def _runs(runs: int) -> str:
-    return f"{runs} run{'s' * (runs > 1)}"
+    for row in found.rows:
+        if warned := [warnings for warnings in row.warnings if warnings]:
+            yield (
+                f"! {row.method} at {row.cost.rate:.4g}: warnings in {len(warned)} of {row.runs} "
+                f"runs, such as: {' '.join(warned[0])}"
+            )
