@@ -4,7 +4,7 @@
 
 Each run draws N times from a finite space and chooses beta by the estimate of TVD. Its samples are
 the accepted draws: of the same N draws, or of the second half after the first half chose. Prints
-the Markdown table of docs/explanation/guarantees.md.
+the Markdown table of docs/records/guarantees.md.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 For each space and acceptance rate it prints how often our intervals cover AR, TVD, KL and the
 bound, in brackets how often value +- 1.96 se does, and the share of replicates with warnings. The
-table of docs/intervals.md is its output.
+table of docs/records/intervals.md is its output.
 """
 
 import argparse

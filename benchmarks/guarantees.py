@@ -3,7 +3,7 @@
     python -m benchmarks.guarantees --replicates 100
 
 It draws from ten finite spaces whose truths are known, looks 40 times between 5,000 and 1,000,000
-draws, and prints the Markdown tables of docs/guarantees.md.
+draws, and prints the Markdown tables of docs/records/guarantees.md.
 """
 
 import argparse

@@ -4,7 +4,6 @@ Three things are measured. How far masked decoding is from the model restricted 
 what exact samples cost. What masks do to a choice of two options, exactly, by listing every
 token sequence that spells them. And how a trie learnt from draws closes the gap, by rounds.
 
-    pip install '.[text]' gguf accelerate
     python examples/json_mode.py --out runs/json-mode
 
 If it is stopped, the same command goes on.
@@ -183,11 +182,14 @@ def main():
     parser.add_argument("--round", type=int, default=128, help="draws that a trie learns from")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--model", default="quasir/smollm2", help="a name, a folder or a hub id")
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the model itself")
     parser.add_argument("--out", type=Path, default=Path("runs/json-mode"))
     parser.add_argument("--figures", type=Path, help="folder for the figures")
     arguments = parser.parse_args()
 
-    base = qr.text.CausalLM(arguments.model, max_tokens=32, prompt=PROMPT)
+    base = qr.text.CausalLM(
+        arguments.model, max_tokens=32, prompt=PROMPT, temperature=arguments.temperature
+    )
     print("== a choice of two")
     chosen = choices(base)
     guide = qr.guides.json_schema(SCHEMA)

@@ -195,5 +195,5 @@ def _basis(guarantee: MeanGuarantee | None) -> str:
         "The mean is over the served contexts. It holds for betas and numbers of draws that "
         "followed the draws; a context about which nothing is known counts as 1. It allows for "
         "contexts whose own guarantee fails, so it can be above the contexts' own guarantees "
-        "(docs/contexts.md)."
+        "(docs/howto/contexts.md)."
     )

@@ -169,7 +169,7 @@ class Curve:
     def guarantees(self) -> Guarantee:
         """The anytime-valid bounds along the betas, each of confidence 0.95.
 
-        They are the values of confidence sequences, made by betting (docs/guarantees.md).
+        They are the values of confidence sequences, made by betting (docs/records/proofs.md).
         """
         return self.guaranteed(0.95)
 
@@ -200,7 +200,7 @@ class Curve:
 
         With `confidence`, `tvd`, `truncated_mass` and `kl` choose the smallest beta at which the
         number is guaranteed: the true distance is above it in at most 1 - confidence of all runs,
-        whenever you look (docs/guarantees.md). At any other beta, the confidence is that of its
+        whenever you look (docs/records/proofs.md). At any other beta, the confidence is that of its
         guarantee.
 
         On a streamed curve beta is the edge of a bin: the nearest to the given beta, or the

@@ -4,7 +4,7 @@ The last part compares the draws with a Z that is known. min(w, beta) is bounded
 of w = P/q is, so the draws bound its mean Z_beta without any condition
 (`quasir.estimation.betting`). Z - Z_beta is the mass of the target above beta q, also where q = 0.
 A lower bound on Z_beta above Z, or an upper bound on it below Z at a ceiling of the ratios,
-contradicts what is known. docs/guarantees.md has the proof.
+contradicts what is known. docs/records/proofs.md has the proof.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ is a supermartingale with W_0 = 1 and no negative value, whatever the fractions 
 shares pi_j are, as long as they do not depend on the draws. By Ville's inequality it ever reaches
 1/alpha with probability alpha at most. So W_n >= 1/alpha, at whichever n, shows that E[x] < 0. It
 does not depend on the order of the draws. (Waudby-Smith and Ramdas, 2024, "Estimating means of
-bounded random variables by betting"; docs/guarantees.md has the proofs.)
+bounded random variables by betting"; docs/records/proofs.md has the proofs.)
 
 Each bound is the least parameter that a bet shows. With the ratios w in [0, M], the truncated mass,
 TVD and KL are bounded; where no ceiling M is known but Z is, or an upper bound on Z, the first two

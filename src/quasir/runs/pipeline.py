@@ -70,7 +70,7 @@ def run(
         Whether the recipe's own Python features may be run.
     contexts : str, Path or sequence, optional
         A file of contexts, or a list of texts or dictionaries: the recipe refers to their fields,
-        as in {question}, and is run for each (docs/contexts.md); ``run[i]`` is context i.
+        as in {question}, and is run for each (docs/howto/contexts.md); ``run[i]`` is context i.
     column : str, optional
         The one field of the contexts to take.
     budget : int, optional

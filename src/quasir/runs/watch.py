@@ -264,7 +264,7 @@ class Guaranteed:
 
     It is right under continuous watching, and also where the draws choose beta: the least beta at
     which the request is guaranteed is guaranteed together with all larger ones
-    (docs/guarantees.md).
+    (docs/records/proofs.md).
     """
 
     name: str
