@@ -4,7 +4,7 @@
 
 Contexts are finite spaces whose truths are known. In each run the draws choose the betas (by the
 estimate of TVD), and also how many draws each context gets next: those with the worst guarantee get
-twice as many. It looks after every round, and prints the Markdown tables of docs/records/guarantees.md.
+twice as many. It looks after every round, and prints the tables of docs/records/guarantees.md.
 """
 
 import argparse

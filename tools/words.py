@@ -1,7 +1,4 @@
-"""Count the words of the documents by group; fail if those for users are too many.
-
-    python tools/words.py
-"""
+"""Count the words of the documents by group; fail if those for users are too many."""
 
 import re
 import sys

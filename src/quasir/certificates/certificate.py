@@ -83,7 +83,7 @@ class Certificate:
         What is wrong with these estimates, in words. Empty is good.
     guarantee : Guarantee or None
         Anytime-valid upper confidence bounds (a confidence sequence, by betting): they hold with
-        the stated confidence at any number of draws (docs/records/proofs.md). None for q and q_proj.
+        the stated confidence at any number of draws (docs/records/proofs.md). None for q.
     cost : tuple (str, Estimate) or None
         Where beta was chosen by an estimate: the request, such as ``tvd = 0.1``, and the acceptance
         rate at the beta that truly meets it.

@@ -114,7 +114,7 @@ def weighted_mean(
     """Return the self-normalised mean of the possible draws, out of n, with its 95 % interval.
 
     Each end is also computed with one more draw, whose share in the error is the one that q exceeds
-    with probability 0.1/n by the fitted tail (docs/records/intervals.md). Where that tail has no mean, or
+    with probability 0.1/n by the fitted tail (docs/records/intervals.md). Where it has no mean, or
     the log weights have a polynomial tail (E[w] is then infinite, however the weights seen look),
     the draws do not bound the mean on that side, and the end is the feature's own bound.
     """

@@ -1,7 +1,7 @@
 """95 % intervals for the estimates, wide enough for a skewed tail.
 
 TVD, KL and the bound depend on the largest ratios. Few of these are drawn, and the largest of all
-perhaps never. A plain ``value +- 1.96 se`` then covers too little (`docs/records/intervals.md` has the
+perhaps never. A plain ``value +- 1.96 se`` covers too little (`docs/records/intervals.md` has the
 measurements). Three changes correct this:
 
 - the interval is computed on the log scale, so that it is skewed like that of a Poisson count;

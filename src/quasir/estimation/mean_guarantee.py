@@ -4,7 +4,7 @@ For a fixed level tau, the wealth of a context at its true g* (truncated_mass(g*
 martingale, and a context whose TVD at the chosen beta is above tau has at least the wealth that is
 observed there. So the product over all contexts of (1 - e + e times that wealth) stays below
 1/alpha with confidence 1 - alpha, and bounds how many contexts are above tau. The betas may be
-chosen by the draws, and so may the number of draws of each context. docs/records/proofs.md has the proof.
+chosen by the draws, and so may the number of draws of each context. Proof: docs/records/proofs.md.
 """
 
 from __future__ import annotations
