@@ -3,8 +3,8 @@
 A function that is concave in w is, on average, smaller after each draw of a bin is moved to the
 bin's two edges so that count and sum stay the same. The wealth of a bet is such a function
 (`quasir.estimation.betting`), so the moved draws give a lower bound of it, and what they show is
-shown by the draws themselves. docs/records/proofs.md has the proof. `Cells` repeats it around each
-of many levels, on a few hundred points that are the same relative to every level, so that the bets of
+shown by the draws themselves (proof: docs/records/proofs.md). `Cells` repeats this around each of
+many levels, on a few hundred points that are the same relative to every level, so that the bets of
 all levels are one array.
 """
 
