@@ -18,7 +18,9 @@ PAGE = Path("docs/paper.md")
 WIDTH = 115
 FIGURES = "paper"
 """The folder of the page's figures, beside the page."""
-HEAD = """# The paper beside quasir
+HEAD = """<!-- not run: hours -->
+
+# The paper beside quasir
 
 Every figure and table of *Sampling from Discrete Energy-Based Models with Quality/Efficiency
 Trade-offs* (Eikema, Kruszewski, Elsahar, Dymetman), in its order: the paper's numbers, ours, the
