@@ -18,7 +18,7 @@ PAGE = Path("docs/paper.md")
 WIDTH = 115
 FIGURES = "paper"
 """The folder of the page's figures, beside the page."""
-HEAD = """<!-- not run: hours -->
+HEAD = """<!-- not run: long -->
 
 # The paper beside quasir
 
