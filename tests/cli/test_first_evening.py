@@ -1,6 +1,7 @@
 """What a user types first: `quasir models`, and a run in one line."""
 
 import json
+import re
 import zipfile
 
 import pytest
@@ -76,5 +77,8 @@ def test_a_run_in_one_line_writes_its_recipe_and_goes_on(tmp_path):
     assert CliRunner().invoke(app, ["run", *options, *where]).exit_code == 0
     other = CliRunner().invoke(app, ["run", *options, "--contains", "x", *where])
     assert "is another recipe" in str(other.exception)
+    some = ["run", "--base", "quasir/biographies", "--prompt", "She was born in", "--choice"]
+    chosen = CliRunner().invoke(app, [*some, "1990., 1991.", *where[2:], "--out", f"{tmp_path}/c"])
+    assert re.search(r"1991\. +[\de.-]+ +[\d.]+ % of the answers\noutside ", chosen.output)
     for wrong, words in ([], "give a recipe"), (["scientists", "--contains", "x"], "no recipe"):
         assert words in str(CliRunner().invoke(app, ["run", *wrong]).exception)

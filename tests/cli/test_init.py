@@ -21,7 +21,7 @@ def init(file, *answers, more=()):
     [
         (["word", "coffee"], {"coffee": {"contains": "coffee"}}),
         (["regex", "[0-9]+"], {"valid": {"language": {"regex": "[0-9]+"}}}),
-        (["choice", "yes, no"], {"valid": {"language": {"choice": ["yes", "no"]}}}),
+        (["choice", "yes, no"], {"valid": {"language": {"choice": [" yes", " no"]}}}),
         (
             ["classifier", "quasir/sentiment:POSITIVE"],
             {

@@ -40,10 +40,12 @@ def test_languages(language, tmp_path):
         language = {"schema": path}
     made = write_recipe("quasir/biographies", prompt="Once", **language)
     (kind,) = language
-    spec = recipes.from_dict(made).features["valid"].language
-    assert spec.given(("regex", "json_schema", "choice")) == [
-        "json_schema" if kind == "schema" else kind
-    ]
+    (made_kind,) = made["features"]["valid"]["language"]
+    assert made_kind == {"schema": "json_schema"}.get(kind, kind)
+    assert recipes.from_dict(made).proposal.guide.mask == ["valid"]
+    if kind == "choice":  # they follow the prompt after a space
+        assert made["features"]["valid"]["language"] == {"choice": [" yes", " no"]}
+    assert "proposal" not in write_recipe("http://localhost:8000/v1", **language)
 
 
 @pytest.mark.parametrize(

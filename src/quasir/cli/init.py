@@ -60,6 +60,8 @@ def init(
     tvd = _ask("TVD to guarantee with 95 % confidence", 0.1, _share)
     plain = write_recipe(base, prompt=prompt or None, chat=chat or None, tvd=tvd, **given)
     plain["want"] = dict.fromkeys(plain["want"], mean)
+    if mean < 1:  # a mask has none of the other texts
+        plain.pop("proposal", None)
     recipe = recipes.from_dict(plain)
     make_folder(file.parent)
     write_text(file, comment(recipe))

@@ -24,7 +24,7 @@ from quasir.cli.options import (
 )
 from quasir.core.files import is_file, make_folder, write_text
 from quasir.errors import InputError
-from quasir.recipes.one_line import name_recipe, write_recipe
+from quasir.recipes.one_line import name_recipe, split_choice, write_recipe
 from quasir.runs import pipeline
 from quasir.runs.outputs import describe_outputs
 
@@ -148,4 +148,9 @@ def _written(base: str, given: dict[str, Any], out: Path | None, bars: Bars) -> 
     make_folder(path.parent)
     write_text(path, text)
     bars.say(f"these options mean {path}")
+    if "choice" in given and "://" not in base:
+        from quasir.text.choices import choose
+
+        said = plain["base"].get("chat", given.get("prompt", ""))
+        bars.say(str(choose(base, said, split_choice(given["choice"], None))))
     return str(path), folder

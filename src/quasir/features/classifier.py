@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from quasir.core.arguments import number
 from quasir.core.files import hash_of
@@ -24,12 +25,8 @@ from quasir.targets.feature import Feature
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
 AT_ONCE = 32
 """Texts that a network reads in one batch."""
-SPECIAL = 8
-"""More special tokens than any model puts around a text or a pair."""
 UNLIMITED = 10**6
-"""Tokenizers that know no limit give an enormous one."""
-_LOADED: dict[tuple[str, str | None], tuple[Any, Any]] = {}
-"""The models that are loaded, by name and revision: features of one model share it."""
+"""More tokens than any network reads at once."""
 
 
 def classifier(
@@ -93,17 +90,16 @@ def classifier(
             f"above is {short_repr(above)}, but a probability is between 0 and 1, and none is "
             "above 1."
         )
-    network = Classifier(model, revision)
-    ask = Score(network, label, value, above, prompt, hypothesis)
-    what = label or hypothesis or value
-    limit = "" if above is None else f" above {above:g}"
     kind: dict[str, Any] = {"low": low, "high": high}
     if above is not None:
         kind = {"boolean": True}
     elif value == "probability":
         kind = {"low": 0.0, "high": 1.0}
-    title = f"{network.name}: {what}{limit}"
-    return Feature(title if name is None else name, ask, batched=True, expensive=True, **kind)
+    network = Classifier(model, revision)
+    limit = "" if above is None else f" above {above:g}"
+    title = f"{network.name}: {label or hypothesis or value}{limit}" if name is None else name
+    ask = Score(network, label, value, above, prompt, hypothesis)
+    return Feature(title, ask, batched=True, expensive=True, **kind)
 
 
 def reward_model(
@@ -141,8 +137,7 @@ def reward_model(
     >>> target.factors[0].coefficient
     10.0
     """
-    network = Classifier(model, revision)
-    ask = Score(network, None, "logit", None, prompt, None)
+    ask = Score(Classifier(model, revision), None, "logit", None, prompt, None)
     feature = Feature("reward", ask, batched=True, expensive=True, low=low, high=high)
     return reward(feature, temperature)
 
@@ -167,12 +162,12 @@ class Score:
 
     def _scores(self, texts: list[str]) -> Array:
         column = self.network.index_of(self.label, self.hypothesis is not None)
+        pairs = [texts]
         if self.prompt is not None:
-            logits = self.network([self.prompt] * len(texts), texts)
+            pairs = [[self.prompt] * len(texts), texts]
         elif self.hypothesis is not None:
-            logits = self.network(texts, [self.hypothesis] * len(texts))
-        else:
-            logits = self.network(texts)
+            pairs = [texts, [self.hypothesis] * len(texts)]
+        logits = self.network(*pairs)
         if self.value == "probability":
             logits = self.network.probabilities(logits)
         scores: Array = logits[:, column]
@@ -213,47 +208,10 @@ class Classifier:
             "weights_sha256": hash_of(files[0]) if files else None,
         }
 
-    @cached_property
+    @property
     def loaded(self) -> tuple[Any, Any]:
         """The network and its tokenizer."""
-        if self._pair is not None:
-            return self._pair
-        key = self.name, self.revision
-        if key not in _LOADED:
-            _LOADED[key] = self._load()
-        return _LOADED[key]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "loaded"}
-
-    def _load(self) -> tuple[Any, Any]:
-        try:
-            import torch
-            from transformers import AutoModelForSequenceClassification, AutoTokenizer
-        except ImportError as error:
-            raise InputError(
-                "a classifier needs transformers and torch: pip install 'quasir[text]'."
-            ) from error
-        folder, silent = self.folder, None
-        if folder is None:
-            refuse_no_model(self.name, ["quasir/sentiment"])
-            silent = why_silent(self.name)
-        source = self.name if folder is None else str(folder)
-        options = {} if folder is not None else {"revision": self.revision}
-        offline = {"local_files_only": True} if silent is not None else {}
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source, **options, **offline)
-            network = AutoModelForSequenceClassification.from_pretrained(
-                source, dtype=torch.float32, use_safetensors=True, **options, **offline
-            )
-        except (OSError, ValueError) as error:
-            why = silent or next(iter(str(error).splitlines()), type(error).__name__)
-            raise InputError(
-                f"the classifier {short_repr(self.name)} could not be loaded: {why}. Give "
-                "quasir/sentiment, a folder with config.json and model.safetensors, or a hub id."
-            ) from error
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return network.to(device).eval(), tokenizer
+        return self._pair or _load(self.name, self.folder, self.revision)
 
     @property
     def labels(self) -> list[str]:
@@ -266,8 +224,8 @@ class Classifier:
         labels = self.labels
         folded = [one.casefold() for one in labels]
         if label is not None:
-            same = [i for i, one in enumerate(labels) if one == label]
-            same = same or [i for i, one in enumerate(folded) if one == label.casefold()]
+            exact = [i for i, one in enumerate(labels) if one == label]
+            same = exact or [i for i, one in enumerate(folded) if one == label.casefold()]
             lacks = f"no label {short_repr(label)}"
         elif entailment:
             same = [i for i, one in enumerate(folded) if one.startswith("entail")]
@@ -289,21 +247,11 @@ class Classifier:
                 f"the classifier {short_repr(self.name)} has one output, a number without a "
                 "probability: give value='logit', or use qr.reward_model."
             )
-        if config.problem_type == "multi_label_classification":
-            return 1.0 / (1.0 + np.exp(-logits))
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares: Array = powers / powers.sum(axis=1, keepdims=True)
+        several = config.problem_type == "multi_label_classification"
+        shares: Array = expit(logits) if several else softmax(logits, axis=1)
         return shares
 
-    @property
-    def limit(self) -> int:
-        """The most tokens that the network reads."""
-        network, tokenizer = self.loaded
-        if tokenizer.model_max_length < UNLIMITED:
-            return int(tokenizer.model_max_length)
-        return int(getattr(network.config, "max_position_embeddings", UNLIMITED))
-
-    def __call__(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Array:
+    def __call__(self, *columns: Sequence[str]) -> Array:
         """Return the logits of texts, or of pairs of texts, one row each."""
         import torch
 
@@ -312,16 +260,18 @@ class Classifier:
             tokenizer.pad_token = tokenizer.eos_token
         if network.config.pad_token_id is None:
             network.config.pad_token_id = tokenizer.pad_token_id
+        positions = getattr(network.config, "max_position_embeddings", UNLIMITED)
+        limit, texts, cut = min(tokenizer.model_max_length, positions), columns[-1], 0
         logits = np.zeros((len(texts), network.config.num_labels))
-        order = np.argsort([len(text) for text in texts], kind="stable")
-        cut = 0
+        order = np.argsort(
+            [sum(map(len, row)) for row in zip(*columns, strict=True)], kind="stable"
+        )
         for start in range(0, len(texts), AT_ONCE):
             rows = order[start : start + AT_ONCE]
-            given = [[texts[i] for i in rows]]
-            given += [] if others is None else [[others[i] for i in rows]]
-            cut += self._cut(given)
+            given = [[column[i] for i in rows] for column in columns]
+            cut += sum(len(ids) > limit for ids in tokenizer(*given, verbose=False)["input_ids"])
             batch = tokenizer(
-                *given, padding=True, truncation=True, max_length=self.limit, return_tensors="pt"
+                *given, padding=True, truncation=True, max_length=limit, return_tensors="pt"
             )
             with torch.inference_mode():
                 found = network(**batch.to(network.device)).logits
@@ -329,16 +279,38 @@ class Classifier:
         if cut:
             warnings.warn(
                 f"{cut:,} of {len(texts):,} texts have more tokens than the classifier "
-                f"{self.name} can read: it read their first {self.limit:,}.",
+                f"{self.name} can read: it read their first {limit:,}.",
                 QuasirWarning,
                 stacklevel=2,
             )
         return logits
 
-    def _cut(self, given: list[list[str]]) -> int:
-        """Return how many of some texts are longer than the network can read."""
-        longest = sum(max(len(text.encode()) for text in column) for column in given)
-        if longest + SPECIAL <= self.limit:
-            return 0
-        lengths = [len(ids) for ids in self.loaded[1](*given, verbose=False)["input_ids"]]
-        return sum(length > self.limit for length in lengths)
+
+@cache
+def _load(name: str, folder: Path | None, revision: str | None) -> tuple[Any, Any]:
+    """Load a network and its tokenizer, once: features of one model share it."""
+    try:
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    except ImportError as error:
+        raise InputError(
+            "a classifier needs transformers and torch: pip install 'quasir[text]'."
+        ) from error
+    silent, options = None, {}
+    if folder is None:
+        refuse_no_model(name, ["quasir/sentiment"])
+        silent = why_silent(name)
+        options = {"revision": revision, "local_files_only": silent is not None}
+    source = name if folder is None else str(folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        network = AutoModelForSequenceClassification.from_pretrained(
+            source, dtype=torch.float32, use_safetensors=True, **options
+        )
+    except (OSError, ValueError) as error:
+        why = silent or next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(
+            f"the classifier {short_repr(name)} could not be loaded: {why}. Give "
+            "quasir/sentiment, a folder with config.json and model.safetensors, or a hub id."
+        ) from error
+    return network.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer

@@ -59,20 +59,20 @@ def write_recipe(
         name = name if name not in features else f"{name} {len(features) + 1}"
         features[name], wanted[name] = spec, mean
 
-    for word in contains:
-        add(word, {"contains": word})
-    languages: Plain = {"regex": regex, "json_schema": schema, "choice": choice}
-    given = [kind for kind, value in languages.items() if value is not None]
+    languages: Plain = {
+        "regex": regex,
+        "json_schema": None if schema is None else _read_schema(schema),
+        "choice": None if choice is None else split_choice(choice, prompt),
+    }
+    given = {kind: value for kind, value in languages.items() if value is not None}
     if len(given) > 1:
         raise InputError(
             "a text has one language: give --regex, --schema or --choice, and not two of them."
         )
-    if schema is not None:
-        languages["json_schema"] = _read_schema(schema)
-    if choice is not None:
-        languages["choice"] = [part.strip() for part in choice.split(",") if part.strip()]
-    for kind in given:
-        add("valid", {"language": {kind: languages[kind]}})
+    if given:
+        add("valid", {"language": given})
+    for word in contains:
+        add(word, {"contains": word})
     for judge in classifier:
         model, label, mean = _split_classifier(judge)
         add(label.lower(), {"classifier": {"model": model, "label": label, "above": 0.5}}, mean)
@@ -88,8 +88,16 @@ def write_recipe(
     source |= {} if prompt is None else {"prompt": prompt}
     source |= {} if chat is None else {"chat": [{"role": "user", "content": chat}]}
     recipe = {"base": source, "features": features, "want": wanted}
+    if given and wanted["valid"] == 1 and "model" in source:  # of itself it hardly has the form
+        recipe["proposal"] = {"guide": {"mask": "valid"}}
     kept = {name: value for name, value in others.items() if value is not None}
     return recipe | kept | {"choose": {"tvd": tvd, "confidence": 0.95}}
+
+
+def split_choice(choice: str, prompt: str | None) -> list[str]:
+    """Return the answers of ``yes,no``; after a prompt, each begins with a space."""
+    space = " " if prompt and not prompt[-1].isspace() else ""
+    return [f"{space}{part.strip()}" for part in choice.split(",") if part.strip()]
 
 
 def name_recipe(recipe: Plain) -> str:
@@ -122,8 +130,8 @@ def _split_classifier(given: str) -> tuple[str, str, float]:
 
 
 def _split_want(given: str, features: Plain) -> tuple[str, float]:
-    name, equals, mean = given.rpartition("=")
-    if not equals or name not in features:
+    name, _, mean = given.rpartition("=")
+    if name not in features:
         raise InputError(
             f"--want {short_repr(given)} is not FEATURE=MEAN: the features are "
             f"{', '.join(features) or 'none'}."
