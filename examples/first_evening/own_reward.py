@@ -8,7 +8,9 @@ def reward(text):
     return -abs(len(text.split()) - 12) / 12
 
 
-base = qr.text.CausalLM("quasir/biographies", max_tokens=30)
+base = qr.text.CausalLM("quasir/smollm2", prompt="My cat is", temperature=0.7, max_tokens=20)
 target = base * qr.reward(qr.Feature("reward", reward, high=0.0), temperature=0.1)
-cert = qr.tradeoff(qr.draw(target, base, 4_000, seed=0)).at(tvd=0.1, confidence=0.95)
+draws = qr.draw(target, base, 1_000, seed=0)
+cert = qr.tradeoff(draws).at(tvd=0.1, confidence=0.95)
 print(cert)
+print(*draws.samples(cert)[:4], sep="\n")

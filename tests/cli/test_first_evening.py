@@ -32,8 +32,6 @@ def test_a_model_that_is_not_fetched_says_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("QUASIR_CACHE", str(tmp_path))
     with pytest.raises(qr.errors.InputError, match="`quasir models get smollm2` fetches it"):
         qr.text.CausalLM("quasir/smollm2")
-    with pytest.raises(qr.errors.InputError, match="quasir models get smollm2"):
-        fetching.gguf_file("quasir/smollm2")
 
 
 def test_a_file_with_another_hash_is_refused_and_leaves_nothing(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from quasir.text.fetching import fetched_folder, gguf_file, how_to_get
+from quasir.text.fetching import fetched_folder, how_to_get
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,8 @@ def smollm2_folder():
 @contextmanager
 def llama_server(slots=2, port=0):
     """Run llama.cpp's server; yield its address and its process."""
-    command = [sys.executable, "-m", "tests.served.real_servers", str(gguf_file("quasir/smollm2"))]
+    file = next(Path(smollm2_folder()).glob("*.gguf"))
+    command = [sys.executable, "-m", "tests.served.real_servers", str(file)]
     with subprocess.Popen(
         [*command, str(slots), str(port)],
         cwd=ROOT,

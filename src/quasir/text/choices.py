@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,13 +116,18 @@ def choose(
         )
     if not len(answers) or len(set(answers)) < len(answers):
         raise InputError("answers must be one or more texts, and no two of them the same.")
-    lm = _prompted(model, prompt, temperature)
+    lm = model if isinstance(model, CausalLM) else CausalLM(model, max_tokens=1)
+    if lm.truncates:
+        raise InputError("choose needs the whole distribution: leave out top_k and top_p.")
+    if end is None and lm.end is None:
+        raise InputError("the model has no token that ends a text: give end, such as a new line.")
+    given = {"prompt": prompt} if isinstance(prompt, str) else {"chat": prompt}
+    lm = lm.varied(**given, temperature=temperature, max_tokens=1)
     space = " " if isinstance(prompt, str) and prompt and not prompt[-1:].isspace() else ""
     wanted = [f"{space}{answer}{end or ''}".encode() for answer in answers]
     for i, text in enumerate(wanted):
-        if end is not None and any(
-            other.startswith(text) for other in wanted[:i] + wanted[i + 1 :]
-        ):
+        others = wanted[:i] + wanted[i + 1 :]
+        if end is not None and any(other.startswith(text) for other in others):
             raise InputError(
                 f"another answer begins with {short_repr(answers[i] + end)}, so that their masses "
                 "overlap: give another end."
@@ -133,14 +137,6 @@ def choose(
     return Choices(tuple(answers), found, outside, uncounted)
 
 
-def _prompted(model: str | CausalLM, prompt: Any, temperature: float) -> CausalLM:
-    lm = model if isinstance(model, CausalLM) else CausalLM(model, max_tokens=1)
-    given = {"prompt": prompt} if isinstance(prompt, str) else {"chat": prompt}
-    if lm.truncates:
-        raise InputError("choose needs the whole distribution: leave out top_k and top_p.")
-    return lm.varied(**given, temperature=temperature, max_tokens=1)
-
-
 @torch.inference_mode()
 def _masses(lm: CausalLM, wanted: list[bytes], whole: bool) -> tuple[Array, float]:
     """Return the probability of each text, or that a text begins so; and what is not counted.
@@ -148,33 +144,26 @@ def _masses(lm: CausalLM, wanted: list[bytes], whole: bool) -> tuple[Array, floa
     All beginnings of the texts are followed token by token, one level of the tree at a time. For
     beginnings, a last token that goes on beyond the text counts too.
     """
-    tokens = _Tokens(lm)
+    pieces = _pieces(lm, wanted, whole)
     found, uncounted = np.zeros(len(wanted)), 0.0
     level: dict[tuple[int, ...], float] = {(): 0.0}
-    if whole and lm.end is None:
-        raise InputError("the model has no token that ends a text: give end, such as a new line.")
     while level:
         after: dict[tuple[int, ...], float] = {}
         for ids, log_next in _next_log_probs(lm, list(level)):
-            spelled, log_here = tokens.spell(ids), level[ids]
-            follow: set[int] = set()
-            for index, text in enumerate(wanted):
-                if not text.startswith(spelled):
-                    continue
-                rest = text[len(spelled) :]
-                if not rest:  # a beginning is counted already, where its last token came
-                    found[index] += np.exp(log_here + log_next[lm.end]) if whole else 0.0
-                    continue
-                follow |= set(tokens.beginning(rest, whole))
-                if not whole:
-                    done = tokens.reaching(rest)
-                    found[index] += np.exp(log_here + log_next[done]).sum()
-            for token in follow:
-                log_prefix = log_here + log_next[token]
-                if log_prefix < np.log(NEGLIGIBLE):
-                    uncounted += np.exp(log_prefix)
-                else:
-                    after[(*ids, token)] = log_prefix
+            log_next = log_next + level[ids]
+            spelled = b"".join(pieces[i] for i in ids)
+            rests = [text[len(spelled) :] if text.startswith(spelled) else None for text in wanted]
+            if whole and b"" in rests:
+                found[rests.index(b"")] += np.exp(log_next[lm.end])
+            for token, piece in pieces.items():
+                for index, rest in enumerate(rests):
+                    if rest and not whole and piece.startswith(rest):
+                        found[index] += np.exp(log_next[token])
+                if any(r and r.startswith(piece) and (whole or r != piece) for r in rests):
+                    if log_next[token] < np.log(NEGLIGIBLE):
+                        uncounted += np.exp(log_next[token])
+                    else:
+                        after[(*ids, token)] = log_next[token]
         level = after
     return found, float(uncounted)
 
@@ -187,36 +176,17 @@ def _next_log_probs(lm: CausalLM, prefixes: list[tuple[int, ...]]) -> Any:
         last = torch.zeros(len(part), ids.shape[1] + 1, dtype=torch.bool, device=lm.device)
         last[:, -1] = True
         logits = lm.warp(lm.logits(ids, last)).double()
-        rows = logits.log_softmax(-1).cpu().numpy()
-        yield from zip(part, rows, strict=True)
+        yield from zip(part, logits.log_softmax(-1).cpu().numpy(), strict=True)
 
 
-class _Tokens:
-    """The bytes of a model's tokens, and the tokens by their bytes."""
-
-    def __init__(self, lm: CausalLM) -> None:
-        table = Vocabulary(lm.tokenizer, lm.vocabulary_size, lm.end).for_masks
-        special = set(lm.tokenizer.all_special_ids)
-        count = min(lm.vocabulary_size, len(lm.tokenizer))
-        self.bytes_of = {
-            i: bytes(table.decode_bytes([i])) for i in range(count) if i not in special
-        }
-        self.by_bytes: dict[bytes, list[int]] = defaultdict(list)
-        for token, piece in self.bytes_of.items():
-            if piece:
-                self.by_bytes[piece].append(token)
-        self.longest = max(map(len, self.by_bytes))
-
-    def spell(self, ids: tuple[int, ...]) -> bytes:
-        return b"".join(self.bytes_of[i] for i in ids)
-
-    def beginning(self, rest: bytes, whole: bool) -> list[int]:
-        """Return the tokens that `rest` begins with; not all of it, unless texts end there."""
-        most = min(self.longest, len(rest) if whole else len(rest) - 1)
-        return [t for k in range(1, most + 1) for t in self.by_bytes.get(rest[:k], ())]
-
-    def reaching(self, rest: bytes) -> list[int]:
-        """Return the tokens that begin with all of `rest`."""
-        return [
-            t for piece, found in self.by_bytes.items() if piece.startswith(rest) for t in found
-        ]
+def _pieces(lm: CausalLM, wanted: list[bytes], whole: bool) -> dict[int, bytes]:
+    """Return the tokens that some spelling of a text may have, and the bytes of each."""
+    table = Vocabulary(lm.tokenizer, lm.vocabulary_size, lm.end).for_masks
+    special = set(lm.tokenizer.all_special_ids)
+    ends = () if whole else {text[k:] for text in wanted for k in range(len(text))}
+    pieces = {}
+    for token in range(min(lm.vocabulary_size, len(lm.tokenizer))):
+        piece = b"" if token in special else bytes(table.decode_bytes([token]))
+        if piece and (any(piece in text for text in wanted) or any(map(piece.startswith, ends))):
+            pieces[token] = piece
+    return pieces

@@ -50,20 +50,10 @@ def fetched_folder(name: str) -> Path | None:
     return folder if name in REGISTERED and (folder / DONE).is_file() else None
 
 
-def gguf_file(name: str) -> Path:
-    """Return the file that the model was converted from, for servers that read such files."""
-    found = fetched_folder(name)
-    files = [] if found is None else sorted(found.glob("*.gguf"))
-    if not files:
-        raise InputError(how_to_get(name))
-    return files[0]
-
-
 def how_to_get(name: str) -> str:
     """Return the sentence that says how to get a model that is not fetched."""
-    short = name.removeprefix("quasir/")
-    size = REGISTERED[name].megabytes
-    return f"{name} is not fetched yet: `quasir models get {short}` fetches it ({size} MB), once."
+    get, size = f"quasir models get {name.removeprefix('quasir/')}", REGISTERED[name].megabytes
+    return f"{name} is not fetched yet: `{get}` fetches it ({size} MB), once."
 
 
 def fetch(name: str, reporter: Reporter | None = None) -> Path:
@@ -73,7 +63,7 @@ def fetch(name: str, reporter: Reporter | None = None) -> Path:
     stopped, nothing is left but a temporary folder.
     """
     reporter = reporter or Quiet()
-    name = name if name.startswith("quasir/") else f"quasir/{name}"
+    name = f"quasir/{name.removeprefix('quasir/')}"
     if name not in REGISTERED:
         raise InputError(
             f"there is no model {short_repr(name)} to fetch: there is {', '.join(REGISTERED)}."
@@ -132,8 +122,7 @@ def _convert(file: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     settings = read.config.to_dict()
     settings.pop("quantization_config", None)
-    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    model = AutoModelForCausalLM.from_config(config)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**settings))
     model.load_state_dict(read.state_dict())
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
