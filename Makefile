@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(or $(WORKERS),auto) --dist loadfi
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: run models test test-all test-vllm lint bench mutants docs commands paper browser wheel size clean help
+.PHONY: run models test test-all test-vllm lint bench mutants docs commands notebooks paper browser wheel size clean help
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -55,6 +55,9 @@ docs: commands  ## the site, with every notebook run: docs/_build/html/index.htm
 
 commands: $(STAMP)  ## write docs/commands.md anew
 	$(BIN)/python -c 'from quasir.cli.main import document; print(document(), end="")' > docs/commands.md
+
+notebooks: $(STAMP)  ## run the tutorials that have changed, and write them to docs/notebooks with their outputs
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
 paper: $(STAMP)  ## every figure and table of the paper (DRAWS=20000 OUT=runs/paper); resumes
 	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)

@@ -26,11 +26,12 @@ extensions = [
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
+    "glossary_links",
     "live_report",
     "optional_pages",
     "recipe_fields",
 ]
-exclude_patterns = ["_build", "_ext", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_ext", "notebooks", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -53,7 +54,7 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 html_theme = "sphinx_book_theme"
-html_title = "quasir"
+html_title = f"quasir {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

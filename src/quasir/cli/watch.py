@@ -85,7 +85,7 @@ def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bo
     elif glance.stopped:
         say(f"the run was stopped: {glance.stopped}")
     elif ended and not once:
-        say(f"no process draws any more: `{going_on(run)}` goes on")
+        say(f"the run has stopped; resume with `{going_on(run)}`")
 
 
 def going_on(run: Path) -> str:

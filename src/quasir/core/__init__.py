@@ -1,3 +1,3 @@
 """The basis of every other package: types, items, arguments, scores, streams, files."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
