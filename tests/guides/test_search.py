@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 import quasir as qr
+from quasir.core.items import take
 from quasir.core.streams import DrawStreams
-from quasir.text import search
+from quasir.text import stages
 from quasir.text.found import load_proposal, save_proposal
-from quasir.text.search import propose
+from quasir.text.guided import mix_parts
+from quasir.text.search import Search, propose, read_budget
+from quasir.text.stages import Place
+from quasir.text.weighing import Request
 from tests.guides.small import drawn_ids, model, texts_of
 
 AB = qr.features.contains("ab", case=True)
 TWICE = qr.Feature("twice", lambda text: str(text).count("a") >= 2, boolean=True)
+NOT_B = qr.Feature("not b", lambda text: "b" not in str(text), boolean=True)
 NEVER = qr.Feature("never", lambda text: False, boolean=True)
 
 
@@ -66,11 +71,11 @@ def test_the_record_says_what_each_would_cost(found):
 def test_a_killed_search_goes_on(found, hard, monkeypatch):
     """The stages that were drawn are read, and the proposal is the same to the bit."""
     q, folder = found
-    kept = sorted(folder.glob("stage-*.npz"), key=lambda f: int(f.stem.split("-")[1]))
+    kept = sorted(folder.glob("stage-*-0.npz"), key=lambda f: int(f.stem.split("-")[1]))
     for file in kept[-2:]:
         file.unlink()
-    made, inner = [], search.draw
-    monkeypatch.setattr(search, "draw", lambda *a, **k: made.append(1) or inner(*a, **k))
+    made, inner = [], stages.draw
+    monkeypatch.setattr(stages, "draw", lambda *a, **k: made.append(1) or inner(*a, **k))
     again = propose(hard, hard.base, budget=6_144, seed=5, progress=False, folder=folder)
     assert len(made) == 2
     heads = [[p.head.fingerprint for p in one.parts if p.head is not None] for one in (q, again)]
@@ -96,13 +101,13 @@ def test_the_file_keeps_all_of_it(found, hard, tmp_path):
 
 def leaks(target, monkeypatch):
     """Return whether a search and the run with the same seed share a random number."""
-    seeds, inner = [], search.draw
+    seeds, inner = [], stages.draw
 
     def spied(target, q, n, streams, **how):
         seeds.append(streams)
         return inner(target, q, n, streams, **how)
 
-    monkeypatch.setattr(search, "draw", spied)
+    monkeypatch.setattr(stages, "draw", spied)
     propose(target, target.base, budget=2_048, seed=7, progress=False)
     own = DrawStreams.of(7).propose(0).random(64)
     used = [DrawStreams.of(seed).propose(0).random(64) for seed in seeds]
@@ -115,8 +120,10 @@ def test_search_draws_never_enter_the_estimate(lm, monkeypatch):
 
 
 def test_a_leak_would_be_seen(lm, monkeypatch):
-    inner = search.derived_seed
-    monkeypatch.setattr(search, "derived_seed", lambda s, p, i: s if i == 1 else inner(s, p, i))
+    inner = stages.derived_seed
+    monkeypatch.setattr(
+        stages, "derived_seed", lambda s, p, i, j: s if i == 1 else inner(s, p, i, j)
+    )
     assert leaks(lm * AB, monkeypatch)
 
 
@@ -152,3 +159,95 @@ def test_other_targets_are_refused(lm):
         propose(lm * AB, other)
     with pytest.raises(qr.errors.InputError, match="budget"):
         propose(lm * AB, lm, budget=100)
+
+
+def search(places, budget="2048", **how):
+    """Return what a search over several contexts finds."""
+    made = stages.Stages(places=places, seed=3, progress=False)
+    request = Request(0.1, 0.95, 10_000)
+    return Search(stages=made, budget=read_budget(budget), request=request, **how)
+
+
+def test_contexts_have_one_proposal(lm):
+    """The parts that one search finds are exact, and closer, after every prompt."""
+    places = [Place(base * AB * TWICE) for base in (lm.prompted(p) for p in ("a", "ab", "b"))]
+    found = search(places, 8_192).run()
+    assert "base and head" in [one.name for one in found.record.tried]
+    for target, _ in places:
+        q = mix_parts(target.base, found.parts, found.features, found.every)
+        log_a, log_q = q.log_prob_each(texts_of(target.base))
+        assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-5)
+        assert kl(target, log_q) < 0.8 * kl(target, log_a)
+
+
+def test_contexts_count_alike_whatever_their_z(lm):
+    """Weights of the texts of a context do not depend on how likely its constraint is."""
+    steep = lm.prompted("a") * AB * qr.tilt(qr.Feature("one", lambda _: 1.0, high=1.0), 5.0)
+    one = search([Place(lm.prompted("a") * AB), Place(steep)])
+    q = one._mixture({"base": 1.0})
+    one.stages.learn(q, 4_000)
+    weight, sizes = np.exp(one._pool().log_weight), [len(k.texts) for k in one.stages.kept]
+    assert weight[: sizes[0]].sum() == pytest.approx(weight[sizes[0] :].sum(), rel=0.05)
+
+
+def test_proposals_that_are_given_are_tried(lm):
+    """A prompt that helps is in the mixture, which is exact; one that does not help is not."""
+    target = lm * TWICE * NOT_B
+    best = Peaked(target)
+    q = propose(target, lm, 2_048, 0, False, candidates=[lm.prompted("a"), best])
+    costs = {one.name: one.seconds_per_sample for one in q.record.tried}
+    assert {"base and given 1", "base and given 2"} <= costs.keys()
+    assert best in q.components
+    assert "given 2" in q.record.best.weights
+    assert np.exp(q.log_prob(texts_of(lm))).sum() == pytest.approx(1, abs=1e-5)
+    assert kl(target, q.log_prob(texts_of(lm))) < 0.5
+
+
+class Peaked:
+    """The target itself, by enumeration."""
+
+    def __init__(self, target):
+        self.texts = texts_of(target.base)
+        log_p = target.log_score(self.texts)
+        self.log_p = log_p - np.logaddexp.reduce(log_p)
+        self.of = {ids: x for ids, x in zip(drawn_ids(self.texts), self.log_p, strict=True)}
+
+    def sample(self, n, rng):
+        at = rng.choice(len(self.texts), size=n, p=np.exp(self.log_p))
+        return qr.core.types.Batch(take(self.texts, at), self.log_p[at])
+
+    def log_prob(self, items):
+        return np.array([self.of[ids] for ids in drawn_ids(items)])
+
+
+def test_words_that_the_user_knows_are_boosted(lm):
+    q = propose(lm * TWICE * NOT_B, lm, 2_048, 1, False, words=["aa"])
+    assert "base and boosts" in [one.name for one in q.record.tried]
+    with pytest.raises(qr.errors.InputError, match="cannot be boosted"):
+        propose(lm * TWICE, lm, 2_048, 1, False, words=[3])
+
+
+def test_a_budget_is_draws_or_time(hard):
+    assert read_budget("4min").seconds == 240
+    assert read_budget("4096").draws == 4096
+    for wrong in ("soon", "0min", "-1s", "4 weeks", 10):
+        with pytest.raises(qr.errors.InputError, match="budget"):
+            read_budget(wrong)
+    one = search([Place(hard)], "1s")
+    one.stages.draw = lambda q, n: [qr.draw(hard, q(0), n, seed=0)]
+    one.stages.seconds = 1e-4
+    one._is_easy()
+    assert one.size == 1_250  # draws of a stage: half of the time is for training
+
+
+def test_an_engine_changes_no_draw(hard, monkeypatch):
+    """Stages that are large enough are drawn by the engine, and what is found is the same."""
+    tasks, engine = [], qr.engines.Local()
+    inner = qr.engines.Local.map
+    monkeypatch.setattr(stages, "SHARED_OUT", 300)
+    monkeypatch.setattr(
+        qr.engines.Local, "map", lambda self, *a, **k: tasks.append(1) or inner(self, *a, **k)
+    )
+    by = [propose(hard, hard.base, 2_048, 2, False, engine=e) for e in (None, engine)]
+    assert tasks
+    np.testing.assert_array_equal(*(q.log_prob(texts_of(hard.base)) for q in by))

@@ -22,9 +22,9 @@ from quasir.cli.options import (
     Seed,
     finite,
 )
-from quasir.engines import Engine, Ray
+from quasir.engines import Engine, Local, Ray
 from quasir.errors import InputError
-from quasir.runs.pipeline import begin, draw_all, local_engine, prepare
+from quasir.runs.pipeline import begin, draw_all, prepare
 from quasir.store import MANIFEST, locked
 
 
@@ -84,11 +84,14 @@ def draw(
     order = prepare(recipe, out, contexts=contexts, column=column, draws=draws, seed=seed)
     folder = order.folder
     with locked(folder):
-        active = begin(order, allow_code=allow_code, shards_at=shards_at, reporter=Bars())
+        made: Engine | None = None
         if engine is EngineName.ray:
-            made: Engine = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
-        else:
-            made = local_engine(active, workers, Bars())
+            made = Ray(address, workers, gpus_per_worker=gpus_per_worker, tell=say)
+        elif workers is not None:
+            made = Local(workers, tell=say)
+        active = begin(
+            order, allow_code=allow_code, shards_at=shards_at, reporter=Bars(), engine=made
+        )
         with redirect_stdout(sys.stderr):  # Ray prints there that a machine was lost
             drawn = draw_all(active, repair, made, Bars())
         content = jsonlib.loads((folder / MANIFEST).read_text())["content"]

@@ -102,10 +102,8 @@ Out = Annotated[
     ),
 ]
 Budget = Annotated[
-    int | None,
-    typer.Option(
-        "--budget", min=2048, max=MOST_DRAWS, help="Draws of the search for a proposal, if any."
-    ),
+    str | None,
+    typer.Option("--budget", help="Draws or time (4min) of the search for a proposal, if any."),
 ]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Allow the recipe to run its own Python features.")

@@ -44,6 +44,9 @@ class Mixture:
     array([0.625, 0.375])
     """
 
+    record: Any = None
+    """What a search tried, and why it chose this proposal (`quasir.propose`)."""
+
     def __init__(
         self, components: Sequence[Proposal], weights: Sequence[float] | None = None
     ) -> None:

@@ -2,7 +2,6 @@
 
 from quasir.recipes.parsing import (
     BUILT_IN,
-    check_drawable,
     dump,
     find,
     from_dict,
@@ -15,7 +14,6 @@ from quasir.recipes.schema import Recipe
 __all__ = [
     "BUILT_IN",
     "Recipe",
-    "check_drawable",
     "dump",
     "find",
     "from_dict",

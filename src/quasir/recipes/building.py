@@ -246,9 +246,9 @@ class _Sources:
         """Return the distribution of a source: it has `sample` and `log_prob`."""
         if source.is_base:
             return self.base
-        if source.auto:
+        if source.searched:
             raise RecipeError(
-                "proposal: auto is a search, which belongs to a run without contexts: begin one "
+                "a search for a proposal belongs to a run, and is no part of a mixture: begin it "
                 "with `quasir run`, or with `quasir tune --guide`, and name the file that it "
                 "finds, as in proposal: {guide: {file: proposal.safetensors}}."
             )

@@ -51,7 +51,7 @@ def _chat(source: Source) -> str:
 
 def _proposal(source: Source) -> str:
     """Return a proposal in words."""
-    if source.auto:
+    if source.searched:
         return "what a search will find"
     if source.guide is not None:
         inner = _proposal(source.model_copy(update={"guide": None, "share": None}))

@@ -14,7 +14,7 @@ from quasir.core.formatting import escaped, short_repr
 from quasir.errors import RecipeError
 from quasir.features import NAMED
 from quasir.features.similarity import is_installed
-from quasir.recipes.parts import GuideSpec, Part, SimilaritySpec
+from quasir.recipes.parts import Part, SimilaritySpec
 from quasir.recipes.placeholders import fill_one
 from quasir.recipes.schema import Recipe, Source
 from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, decode, read_as, read_tree
@@ -88,18 +88,6 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
     return recipe.changed(_choose_installed)
 
 
-def check_drawable(recipe: Recipe) -> None:
-    """Refuse a guide whose boost has no factors: it can be fitted, but not drawn from."""
-    for guide in recipe.parts(GuideSpec):
-        if isinstance(guide.boost, list):
-            names = ", ".join(guide.boost)
-            factors = ", ".join(f"{name}: 20" for name in guide.boost)
-            raise RecipeError(
-                f"boost: [{escaped(names)}] says no factor: give one, as in boost: "
-                f"{{{escaped(factors)}}}, or have one searched with proposal: auto."
-            )
-
-
 def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
     """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
     if not isinstance(value, Mapping):
@@ -121,7 +109,7 @@ def dump(recipe: Recipe) -> str:
     plain = recipe.model_dump(by_alias=True, exclude_defaults=True, mode="json")
     # A proposal takes from the base what it leaves out, so what it gives is kept, defaults too.
     proposal = recipe.proposal.model_dump(exclude_unset=True, mode="json")
-    given = {"proposal": proposal} if proposal else {}
+    given = {"proposal": proposal or "base"} if "proposal" in recipe.model_fields_set else {}
     always = {"draws": recipe.draws, "max_tokens": recipe.max_tokens, "seed": recipe.seed}
     if "samples" in recipe.model_fields_set:
         always["samples"] = recipe.samples

@@ -136,7 +136,7 @@ class Source(Part):
     mixture: Annotated[list[Source], Field(min_length=1)] | None = None
     guide: GuideSpec | None = None
     share: Annotated[Finite, Field(ge=0, lt=1)] | None = None
-    auto: bool = False
+    auto: bool | Annotated[list[Source], Field(min_length=1)] = False
     weight: Positive = 1.0
 
     @model_validator(mode="before")
@@ -170,6 +170,8 @@ class Source(Part):
             )
         if self.auto and (kinds or of_model or self.guide is not None):
             raise ValueError("auto is a search for a proposal: leave everything else out")
+        if self.share is not None and self.words:
+            raise ValueError("the factors and the share are searched: leave share out")
         if self.share is not None and self.guide is None:
             raise ValueError("share is the base's share of a guided model: it needs a guide")
         if len(before := self.given(("prompt", "chat", "source"))) > 1:
@@ -193,6 +195,22 @@ class Source(Part):
     def of_model(self) -> list[str]:
         """The settings of a language model that are given; None is one, where the base has one."""
         return [name for name in OF_MODEL if name in self.model_fields_set]
+
+    @property
+    def searched(self) -> bool:
+        """Whether it is to be searched: it says so, or it boosts words without factors."""
+        return bool(self.auto or self.words)
+
+    @property
+    def candidates(self) -> list[Source]:
+        """The proposals that a search is to try too."""
+        return self.auto if isinstance(self.auto, list) else []
+
+    @property
+    def words(self) -> list[str]:
+        """The words and features that it boosts without factors."""
+        boost = None if self.guide is None else self.guide.boost
+        return boost if isinstance(boost, list) else []
 
     @property
     def is_base(self) -> bool:

@@ -24,7 +24,7 @@ from quasir.recipes.placeholders import Context
 from quasir.recipes.schema import Recipe
 from quasir.runs.contexts import Builder, Entry, WorkerSpec, entries_of, write_table
 from quasir.runs.draw_shards import draw_missing
-from quasir.runs.finding import DRAWS, FILE, find_proposal, refuse_contexts
+from quasir.runs.finding import DRAWS, FILE, find_proposal, searches, was_found
 from quasir.runs.fitting import FIT, fit_lambdas
 from quasir.runs.integrity import read_checked, recipe_hash, refuse_changes, refuse_others
 from quasir.store import Store
@@ -60,7 +60,8 @@ class ActiveRun:
         allow_code: bool = False,
         reporter: Reporter | None = None,
         shards_at: str | None = None,
-        budget: int | None = None,
+        budget: int | str | None = None,
+        engine: Engine | None = None,
     ) -> ActiveRun:
         """Begin a run, or resume the one in the folder if recipe and contexts are the same."""
         reporter = reporter or Quiet()
@@ -70,22 +71,22 @@ class ActiveRun:
             raise InputError(
                 f"{folder} is not empty and holds no run: give another folder with --out."
             )
-        if recipe.proposal.auto:
-            if begun:
-                found = located(recipes.read_run(folder), folder).proposal
-                recipe = recipe.model_copy(update={"proposal": found})
-            elif contexts is not None:
-                refuse_contexts()
-            else:
-                keep_code(recipe, recipe_dir, folder)
-                recipe = find_proposal(recipe, folder, budget, allow_code, reporter)
+        entries = [Entry.only(recipe.seed)]
+        if contexts is not None:
+            entries = [Entry.of(context, recipe.seed) for context in contexts]
+        if begun:
+            was = located(recipes.read_run(folder), folder).proposal
+            open_ = recipe.proposal.searched or "proposal" not in recipe.model_fields_set
+            if open_ and (was_found(was) or recipe.proposal.searched):
+                recipe, recipe_dir = recipe.model_copy(update={"proposal": was}), folder
+        elif searches(recipe, reporter):
+            keep_code(recipe, recipe_dir, folder)
+            options = budget, allow_code, reporter, engine
+            recipe = find_proposal(recipe, folder, entries, *options)
             recipe_dir = folder  # which has what was found, and the recipe's own files
         builder = Builder(recipe, recipe_dir, allow_code)
         if begun:
             return cls._resume(builder, contexts, folder, shards_at)
-        entries = [Entry.only(recipe.seed)]
-        if contexts is not None:
-            entries = [Entry.of(context, recipe.seed) for context in contexts]
         # Every context is built, so that a mistake is found before anything is drawn.
         models, *_ = [builder.built(entry).models for entry in entries]
         if recipe.unfitted:

@@ -12,7 +12,7 @@ from quasir.core.formatting import command as format_command
 from quasir.core.progress import Reporter
 from quasir.errors import InputError, StoreError
 from quasir.recipes.parts import Part
-from quasir.recipes.schema import Recipe, ServerSpec
+from quasir.recipes.schema import Recipe, ServerSpec, Source
 from quasir.store import Store
 
 FREE = {"about", "draws", "choose", "samples"}
@@ -51,6 +51,8 @@ def recipe_hash(recipe: Recipe, table: str | None = None) -> str:
     defaults = {name: Recipe.model_fields[name].get_default() for name in FREE}
     free = recipe.model_copy(update=defaults).changed(without_address)
     free.model_fields_set.discard("samples")  # whether it is given does not matter either
+    if free.proposal == Source():
+        free.model_fields_set.discard("proposal")
     digest = hashlib.sha256(recipes.dump(free).encode("utf-8", "surrogatepass")).hexdigest()
     return digest if table is None else hashlib.sha256(f"{digest} {table}".encode()).hexdigest()
 

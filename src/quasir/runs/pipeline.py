@@ -48,7 +48,7 @@ def run(
     allow_code: bool = False,
     contexts: str | Path | Sequence[Any] | None = None,
     column: str | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
 ) -> Run:
     """Run a recipe: fit lambda, draw, estimate the trade-off, sample, and write the report.
 
@@ -73,8 +73,8 @@ def run(
         as in {question}, and is run for each (docs/howto/contexts.md); ``run[i]`` is context i.
     column : str, optional
         The one field of the contexts to take.
-    budget : int, optional
-        Draws of the search for a proposal, where the recipe says ``proposal: auto``.
+    budget : int or str, optional
+        Draws or time ("4min") of the search for a proposal, where the recipe names none.
 
     Examples
     --------
@@ -131,7 +131,6 @@ def prepare(
     if context is not None and (contexts is not None or over):
         raise InputError("a run has one context or many: give --context or --contexts, not both.")
     read, recipe_dir = read_recipe(recipe, context, **changes)
-    recipes.check_drawable(read)
     given = None
     if contexts is not None:
         names = fields_of(read)
@@ -183,10 +182,11 @@ def begin(
     *,
     allow_code: bool = False,
     shards_at: str | None = None,
-    budget: int | None = None,
+    budget: int | str | None = None,
     reporter: Reporter | None = None,
+    engine: Engine | None = None,
 ) -> ActiveRun:
-    """Load the models of a run, and fit lambda where it is not known."""
+    """Load the models of a run, search its proposal, and fit lambda where it is not known."""
     reporter = reporter or Quiet()
     if order.contexts is None and not is_context_run(order.folder):
         for warning in unfilled(order.recipe):
@@ -200,6 +200,7 @@ def begin(
         reporter=reporter,
         shards_at=shards_at,
         budget=budget,
+        engine=engine,
     )
 
 
@@ -215,7 +216,7 @@ def draw_all(
     before = kept_draws(store)
     if before and (store.missing(wanted) or active.entries[0].fields):
         reporter.say(f"going on from {before:,} draws")
-    engine, made = engine or local_engine(active, reporter=reporter), 0
+    engine, made = engine or local_engine(active, reporter), 0
     while store.missing(wanted) or _add_round(active, reporter):
         rounds = store.manifest.rounds
         label = "drawing" if rounds is None else f"drawing, round {len(rounds)}"
@@ -250,13 +251,11 @@ def _add_round(active: ActiveRun, reporter: Reporter) -> bool:
     return totals is not None
 
 
-def local_engine(
-    active: ActiveRun, processes: int | None = None, reporter: Reporter | None = None
-) -> Local:
+def local_engine(active: ActiveRun, reporter: Reporter) -> Local:
     """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
-    tell = (reporter or Quiet()).say
-    if processes is not None or not active.store.manifest.models:
-        return Local(processes, tell=tell)
+    tell = reporter.say
+    if not active.store.manifest.models:
+        return Local(tell=tell)
     import torch
 
     return Local(measure=not torch.cuda.is_available(), tell=tell)
@@ -281,7 +280,7 @@ def draw_more(
     in_all = None if is_context_run(folder) else wanted
     order = prepare(folder, folder, draws=in_all)
     active = begin(order, allow_code=allow_code, reporter=reporter)
-    store, engine = active.store, local_engine(active, reporter=reporter)
+    store, engine = active.store, local_engine(active, reporter)
     with reporter.stage("drawing on") as report:
         if isinstance(store, ContextStore):
             if store.missing():  # a stopped round comes first

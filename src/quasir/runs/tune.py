@@ -14,6 +14,7 @@ from quasir.recipes import Recipe
 from quasir.recipes.building import build, located, portable, resolve
 from quasir.recipes.schema import Source
 from quasir.runs.active_run import keep_code
+from quasir.runs.contexts import Entry
 from quasir.runs.finding import find_proposal
 from quasir.runs.integrity import must_be_possible, refuse_changes
 from quasir.store import MANIFEST, locked
@@ -141,7 +142,7 @@ def search_recipe(
     recipe: str,
     folder: Path,
     *,
-    budget: int | None = None,
+    budget: int | str | None = None,
     allow_code: bool = False,
     seed: int | None = None,
     reporter: Reporter | None = None,
@@ -156,8 +157,10 @@ def search_recipe(
             )
         source = recipes.find(recipe)
         asked = located(recipes.read(source, seed=seed), source.parent)
-        auto = asked.model_copy(update={"proposal": Source(auto=True)})
+        proposal = asked.proposal if asked.proposal.searched else Source(auto=True)
+        auto = asked.model_copy(update={"proposal": proposal})
         keep_code(auto, source.parent, folder)
-        final = find_proposal(auto, folder, budget, allow_code, reporter)
+        entries = [Entry.only(auto.seed)]
+        final = find_proposal(auto, folder, entries, budget, allow_code, reporter)
         _write(final, folder)
     return final

@@ -20,6 +20,7 @@ from quasir.core.files import shortened, write_bytes
 from quasir.errors import InputError, StoreError
 from quasir.guides.guide import Setting
 from quasir.guides.product import from_dict
+from quasir.proposals.mixture import Mixture
 from quasir.targets.feature import Feature
 from quasir.text.fingerprints import find_setting
 from quasir.text.guided import Guided, Part, mix_parts
@@ -63,6 +64,11 @@ class SearchRecord:
     chosen: str
     words: tuple[str, ...] = ()
 
+    @property
+    def best(self) -> Candidate:
+        """What was chosen."""
+        return next(one for one in self.tried if one.name == self.chosen)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
         return asdict(self)
@@ -79,10 +85,15 @@ class SearchRecord:
         return "\n".join([*lines, " ".join([said, *self.words])])
 
 
-def save_proposal(q: Guided, file: Path) -> None:
-    """Write a proposal; `load_proposal` reads it. A trained head is one of float16."""
+def save_proposal(found: Guided | Mixture, file: Path) -> None:
+    """Write a proposal; `load_proposal` reads it. A trained head is one of float16.
+
+    Of a mixture, the proposals that were given have names of their own: its guided part is kept.
+    """
     tensors: dict[str, Any] = {}
     parts = []
+    first: Any = found.components[0] if isinstance(found, Mixture) else found
+    q: Guided = first if isinstance(first, Guided) else mix_parts(first, [])
     for i, (weight, guide, head) in enumerate(q.parts):
         described = None if guide is None else guide.to_dict()
         until = None if head is None else list(head.until)
@@ -97,7 +108,7 @@ def save_proposal(q: Guided, file: Path) -> None:
         "features": [feature.name for feature in q.features],
         "every": q.every,
         "setting": find_setting(q.base, (), names).to_dict(),
-        "record": None if q.record is None else q.record.to_dict(),
+        "record": None if found.record is None else found.record.to_dict(),
     }
     # A file without tensors is not one that safetensors reads.
     tensors["format"] = np.ones(1, dtype=np.int64)

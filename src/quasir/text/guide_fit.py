@@ -86,7 +86,7 @@ def fit_guide(
     n: int,
     seed: Seed,
     progress: Progress,
-    make: Callable[[Guided, int], Draws] | None = None,
+    make: Callable[[Guided, int], list[tuple[Guided, Draws]]] | None = None,
 ) -> Guided:
     """Return q with fitted factors; see `Guided.fit`. A search makes the draws itself."""
     check_count("n", n, least=64)
@@ -108,11 +108,11 @@ def fit_guide(
         tried = np.where(_goes_on(machine), np.maximum(tried, np.log(RARE)), tried)
         now = _with_factors(q, machine, tried, share)
         if make is not None:
-            draws = make(now, size)
+            made = make(now, size)
         else:
             streams = derived_seed(root, Purpose.GUIDE, number)
-            draws = draw(target, now, size, streams, progress=progress)
-        rounds.append(_round(now, machine, draws, tried))
+            made = [(now, draw(target, now, size, streams, progress=progress))]
+        rounds += [_round(*one, machine, tried) for one in made]
         found = sum(len(r.log_b) for r in rounds)
         if found < FEW and number + 1 < len(sizes):
             log_factors = log_factors + np.log(START) * _not_given(boosts[0], machine)
@@ -148,7 +148,7 @@ def _with_factors(q: Guided, machine: BoostMachine, log_factors: Array, share: f
     return type(q)(q.base, Both.of(parts), share)
 
 
-def _round(now: Guided, machine: BoostMachine, draws: Draws, log_factors: Array) -> PilotRound:
+def _round(now: Guided, draws: Draws, machine: BoostMachine, log_factors: Array) -> PilotRound:
     """Return what the fit needs of a round's draws: those that the target allows, in one pass."""
     assert draws.log_base is not None
     possible = np.flatnonzero(draws.log_p > -np.inf)

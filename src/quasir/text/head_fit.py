@@ -83,12 +83,12 @@ class Pool:
         )
 
     @classmethod
-    def join(cls, pools: Sequence[Pool]) -> Pool:
-        """Join pools; the weights of each sum to its effective number of texts."""
+    def join(cls, pools: Sequence[Pool], log_weight: Array) -> Pool:
+        """Join pools, with these weights for all texts."""
         begins = np.cumsum([0, *(len(pool.token) for pool in pools)])
         starts = [pool.starts[:-1] + begin for pool, begin in zip(pools, begins, strict=False)]
         return cls(
-            np.concatenate([balanced(pool.log_weight) for pool in pools]),
+            log_weight,
             np.concatenate([*starts, begins[-1:]]),
             torch.cat([pool.token for pool in pools]),
             torch.cat([pool.states for pool in pools]),

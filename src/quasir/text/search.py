@@ -3,36 +3,36 @@
 A pilot shows texts that the target allows. Boosts of the features' own words, or of tokens that
 stand out in these texts, and a head on the base's states are fitted to them, by rounds: each draws
 from the base, the boosts and the head together, and all texts so far teach the next head. Then
-fresh draws, which taught nothing, decide on the weights: those at which an accepted sample takes
-the fewest seconds, at the TVD that is asked for, as far as it would be guaranteed.
+fresh draws, which taught nothing, decide on the weights (`quasir.text.weighing`).
 
 One round alone is a trap. A head fitted to few texts satisfies the constraint more often, but
 leaves texts that it almost never draws; their ratios are huge, and its own draws do not show them.
 The base in the mixture bounds the ratios, boosts hold the tail, and the head holds the body.
+
+Several contexts have one search. It is for the pairs of a context and its text: p is the mean of
+the contexts' p, each with its own Z, and q the mean of their proposals, which have the same parts.
 """
 
 from __future__ import annotations
 
-import io
 import math
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from quasir.certificates.choice import choose_level, guaranteed_rate
-from quasir.certificates.evaluator import SortedDraws
 from quasir.core.arguments import check_count, number
-from quasir.core.files import make_folder, write_bytes
 from quasir.core.formatting import short_repr
 from quasir.core.items import take
 from quasir.core.progress import Progress
-from quasir.core.streams import Purpose, derived_seed, root_seed
-from quasir.core.types import Array, Seed, Target
-from quasir.draws.ceiling import ratio_bounds
-from quasir.draws.draw import draw
+from quasir.core.scores import log_prob_of
+from quasir.core.streams import root_seed
+from quasir.core.types import Array, Proposal, Seed, Target
+from quasir.draws.ceiling import log_base_ratio, ratio_bounds
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine
 from quasir.errors import InputError, QuasirError, TuningError
@@ -41,20 +41,24 @@ from quasir.guides.guide import Guide, Machine
 from quasir.guides.matcher import LanguageFeature
 from quasir.guides.product import Both, BothMachine
 from quasir.guides.state import State
-from quasir.guides.vocabulary import Vocabulary
+from quasir.proposals.mixture import Mixture
 from quasir.targets.factors import Pointwise
+from quasir.targets.feature import Feature
 from quasir.targets.product import Product
 from quasir.text.causal import CausalLM
 from quasir.text.found import Candidate, SearchRecord
 from quasir.text.guide_fit import fit_guide
 from quasir.text.guided import Guided, Part, mix_parts
 from quasir.text.head import Head
-from quasir.text.head_fit import Pool, screen_tokens, train_head
-from quasir.text.texts import Texts, as_texts
+from quasir.text.head_fit import Pool, balanced, screen_tokens, train_head
+from quasir.text.stages import Place, Stages
+from quasir.text.weighing import Request, Scored, choose_weights
 
 BUDGET = 32_768
 """Draws of a search, by default: a quarter for the pilot, for each round, and to judge."""
 LEAST_BUDGET = 2_048
+PILOT = 256
+"""Draws of the first stage: they show whether the base will do, and how long a draw takes."""
 HIDDEN = 64  # width of a head's inner layer
 FEW = 48
 """With fewer texts that the target allows, no token is screened and no head is trained."""
@@ -65,24 +69,29 @@ ROUND = {"base": 0.2, "boosts": 0.3, "head": 0.5}
 ROUNDS = 3  # heads that are trained, each on the draws of all before
 DAMPED = (0.75, 0.5)
 """Parts of the last head's g that are tried too."""
-STEPS = (0.2, 0.1, 0.05)  # by which weights are moved from part to part
+GIVEN = 0.5  # weight in the pilot, and in the draws that judge, of proposals that the user gives
 WEIGHING = 96  # parameters of a network that cost as much as weighing one token by a guide
+SCORING = 0.5  # work of scoring a text, in draws
+TRAINING = 2.0  # seconds of a search for each second of its draws
 ASKING = 0.2  # of the time of a draw, at most, for asking features about the text so far
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def propose(
     target: Target,
     base: CausalLM,
-    budget: int = BUDGET,
+    budget: int | str = BUDGET,
     seed: Seed = None,
     progress: Progress = None,
     *,
+    candidates: Sequence[Proposal] = (),
+    words: Sequence[str] = (),
     tvd: float = 0.1,
     confidence: float | None = 0.95,
     draws: int = 40_000,
     engine: Engine | None = None,
     folder: Path | None = None,
-) -> Guided:
+) -> Guided | Mixture:
     """Find a proposal for a target on its own base: boosts, a head, or the base itself.
 
     Parameters
@@ -90,11 +99,17 @@ def propose(
     target : Target
         With this model as its base.
     base : CausalLM
-    budget : int
-        Draws that the search may make. They never enter an estimate: their streams are their own.
+    budget : int or str
+        Draws that the search may make, or its time, such as ``"4min"``. They never enter an
+        estimate: their streams are their own.
     seed : int, numpy Generator or None
     progress : bool or callable
         See `draw`.
+    candidates : sequence of Proposal
+        Proposals that may help, and are judged with the others: ``base.prompted("...")``, or a
+        tuned model.
+    words : sequence of str
+        Words that may help, beside those that the features say.
     tvd, confidence : float
         What samples will be asked for; without a confidence, the estimate decides.
     draws : int
@@ -106,8 +121,9 @@ def propose(
 
     Returns
     -------
-    Guided
-        Its `record` says what was tried, what each would cost, and what was chosen.
+    Guided or Mixture
+        A mixture if it has some of the candidates. Its `record` says what was tried, what each
+        would cost, and what was chosen.
 
     Raises
     ------
@@ -127,157 +143,201 @@ def propose(
             f"the target must be made of this very base, as base * feature, not "
             f"{short_repr(target)}: the search needs log a and log q of one pass."
         )
-    check_count("budget", budget, least=LEAST_BUDGET)
     check_count("draws", draws)
     if not 0 < number("tvd", tvd) <= 1:
         raise InputError(f"tvd is {tvd!r}, but must be above 0 and at most 1.")
     search = Search(
-        target=target,
-        base=base,
-        budget=budget,
-        seed=root_seed(seed),
-        progress=progress,
-        request=(tvd, confidence, draws),
-        engine=engine,
-        folder=folder,
+        stages=Stages(
+            places=[Place(target, tuple(candidates))],
+            seed=root_seed(seed),
+            progress=progress,
+            engine=engine,
+            folder=folder,
+        ),
+        words=words,
+        budget=read_budget(budget),
+        request=Request(tvd, confidence, draws),
     )
     return search.run()
 
 
+class Budget(NamedTuple):
+    """How much a search may take: draws, or seconds."""
+
+    draws: int | None
+    seconds: float = math.inf
+
+
+def read_budget(budget: Any) -> Budget:
+    """Read a number of draws, or a time.
+
+    Examples
+    --------
+    >>> read_budget("4min").seconds
+    240.0
+    """
+    if isinstance(budget, str) and not budget.isdigit():
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|h)", budget)
+        if found is None or not float(found[1]):
+            raise InputError(
+                f"the budget {short_repr(budget)} is no number of draws, such as 8192, and no "
+                "time, such as 90s, 4min or 1h."
+            )
+        return Budget(None, float(found[1]) * UNITS[found[2]])
+    value = int(budget) if isinstance(budget, str) else budget
+    return Budget(check_count("budget", value, least=LEAST_BUDGET))
+
+
+@dataclass(kw_only=True)
 class Search:
     """One search. Its stages are numbered, and each has streams of its own."""
 
-    def __init__(
-        self,
-        *,
-        target: Product,
-        base: CausalLM,
-        budget: int,
-        seed: int,
-        progress: Progress,
-        request: tuple[float, float | None, int],
-        engine: Engine | None,
-        folder: Path | None,
-    ) -> None:
-        self.target, self.base, self.seed, self.progress = target, base, seed, progress
-        self.size, self.request = budget // (ROUNDS + 1), request
-        self.engine, self.folder = engine, folder
+    stages: Stages
+    budget: Budget
+    request: Request
+    words: Sequence[Any] = ()  # or features of words
+
+    def __post_init__(self) -> None:
+        self.places, self.seed = self.stages.places, self.stages.seed
+        self.base = self.places[0].base
+        self.size = (self.budget.draws or LEAST_BUDGET) // (ROUNDS + 1)
         self.pools: list[Pool] = []
-        self.kept: list[tuple[Texts, Array]] = []  # what the target allows, and log P/q
-        self.drawn = self.possible = self.stage = 0
-        self.seconds = 0.0  # of a draw of the base, by the last stage
-        self.words: list[str] = []
-        wanted = [factor.feature for factor in target.factors]
-        self.language = Both.of(self._languages()) if self._languages() else None
-        self.spoken = [feature for feature in wanted if feature_words(feature)]
+        self.said: list[str] = []
+        self.vocabulary = mix_parts(self.base, []).vocabulary
+        wanted = self.places[0].wanted
+        languages, *others = [place.languages for place in self.places]
+        shared = bool(languages) and all(other == languages for other in others)
+        self.language: Guide | None = Both.of(languages) if shared else None
+        spoken = [i for i, feature in enumerate(wanted) if feature_words(feature)]
+        # A state is one for all contexts if the features have as many groups of words in each.
+        self.read = [i for i in spoken if self._alike(i, lambda groups: len(groups))]
+        self.spoken: list[Any] = [wanted[i] for i in spoken if self._alike(i, tuple)]
         self.silent = [
-            feature
-            for feature in wanted
-            if not feature_words(feature) and not isinstance(feature, LanguageFeature)
+            i
+            for i, feature in enumerate(wanted)
+            if feature not in self.spoken and not isinstance(feature, LanguageFeature)
         ]
-        self.vocabulary: Vocabulary = mix_parts(base, []).vocabulary
-        self.features, self.every = self.spoken, 1
+        self.spoken += self.words
+        self.every = 1
         self.parts: dict[str, Part] = {}
         if self.language is not None:
             self.parts["mask"] = Part(1.0, self.language)
+        self.given = [f"given {i}" for i, _ in enumerate(self.places[0].candidates, start=1)]
+        for name, one in zip(self.given, self.places[0].candidates, strict=True):
+            self.said.append(f"{name.capitalize()} is {short_repr(one)}.")
 
-    def _languages(self) -> list[Guide]:
-        wanted = [f.feature for f in self.target.factors if isinstance(f, Pointwise)]
-        return [
-            language
-            for feature in wanted
-            if isinstance(feature, LanguageFeature)
-            for language in feature.languages
-        ]
+    def _alike(self, i: int, fact: Callable[[Any], Any]) -> bool:
+        return len({fact(feature_words(place.wanted[i])) for place in self.places}) == 1
 
-    def run(self) -> Guided:
+    def features(self, place: int = 0) -> list[Feature]:
+        """Return what the state reads, in one of the places."""
+        return [self.places[place].wanted[i] for i in self.read]
+
+    def run(self) -> Guided | Mixture:
         """Return the proposal that was found."""
-        if not self._pilot():
-            return self._judge()
+        if self._is_easy():
+            said = "The base itself is accepted so often that nothing more was tried."
+            self.said.append(said)
+            return self._recorded(mix_parts(self.base, []), [self.first])
+        self._pilot()
         self._screen()
         head = None
-        for place in range(ROUNDS if self.possible >= FEW and self.base._plain else 0):
+        for place in range(ROUNDS if self.stages.possible >= FEW and self.base._plain else 0):
             head = self._train(head, place)
             guide = self.parts["boosts"].guide if "boosts" in self.parts else self.language
             self.parts["head"] = Part(1.0, guide, head)
             if place + 1 < ROUNDS:
-                self._learn(self._mixture(ROUND), self.size)
+                self.stages.learn(self._mixture(ROUND), self.size)
         return self._judge()
 
-    def _pilot(self) -> bool:
-        """Draw the pilot, and fit the boosts of the features' words; return if more may help."""
-        first = self._mixture({"base": 0.2, "mask": 0.8})
-        draws = self._learn(first, self.size // 4)
-        at = draws.log_p > -np.inf
-        rate = self._rate(draws.log_ratio[at], len(draws), first)
-        if rate > EASY:
-            self.words.append("The base itself is accepted so often that nothing more was tried.")
-            return False
+    def _is_easy(self) -> bool:
+        """Draw the first stage: it says whether the base will do, and how long a draw takes."""
+        drawn = self.stages.learn(self._mixture({"base": 1.0}), PILOT)
+        self.first = self._scored(drawn, {}, 1.0).judge("base", ["base"], np.ones(1), self.request)
+        if self.budget.draws is None:
+            draws = int(self.budget.seconds / (TRAINING * max(self.stages.seconds, 1e-9)))
+            self.size = max(draws, LEAST_BUDGET) // (ROUNDS + 1)
+        return self.first.acceptance > EASY
+
+    def _pilot(self) -> None:
+        """Draw the pilot, and fit the boosts of words."""
+        first = self._mixture({"base": 0.2, "mask": 0.8, **self._weights_given(GIVEN)})
+        self.stages.learn(first, self.size // 4)
         if self.spoken:
             self._boost()
         else:
-            self._learn(first, self.size - self.size // 4)
-        if not self.possible:
+            self.stages.learn(first, self.size - self.size // 4)
+        if not self.stages.possible:
             raise TuningError(
-                f"none of the {self.drawn:,} draws of the search is possible under the target, so "
-                "there is nothing to learn a proposal from. Give a larger budget; a prompt that "
-                "makes the base meet the constraint more often; the words that it is about, as "
-                "qr.guides.boost({'word': 100.0}); or a model tuned towards it (quasir tune)."
+                f"none of the {self.stages.drawn:,} draws of the search is possible under the "
+                "target, so there is nothing to learn a proposal from. Give a larger budget; a "
+                "prompt that makes the base meet the constraint more often; the words that it is "
+                "about, as boost: [word]; or a model tuned towards it (quasir tune). With "
+                "proposal: base, nothing is searched."
             )
         self._ask()
-        return True
+
+    def _weights_given(self, total: float) -> dict[str, float]:
+        return {name: total / len(self.given) for name in self.given}
 
     def _boost(self) -> None:
-        """Fit the boosts of the features' words; the rounds of the fit are draws like others."""
+        """Fit the boosts of words; the rounds of the fit are draws like others."""
         words = boost(self.spoken)
         guide = words if self.language is None else self.language * words
         begun, n = self.base.guided(guide, 0.2), self.size - self.size // 4
+        target = self.places[0].target
+
+        def make(now: Guided, n: int) -> list[tuple[Guided, Draws]]:
+            each = [Guided(place.base, now.guide, now.share) for place in self.places]
+            return list(zip(each, self.stages.learn(each.__getitem__, n), strict=True))
+
         try:
-            fitted = fit_guide(begun, self.target, n, self.seed, self.progress, self._learn)
+            fitted = fit_guide(begun, target, n, self.seed, None, make)
         except TuningError:
-            self.words.append("No boost of the features' words made a draw possible.")
+            self.said.append("No boost of the words made a draw possible.")
         else:
             self.parts["boosts"] = Part(1.0, fitted.guide)
 
     def _ask(self) -> None:
         """Find which silent features can be asked about prefixes: those that are quick enough."""
-        quick = []
-        for feature in self.silent:
-            if not feature.boolean or feature.expensive:
+        wanted = self.places[self.stages.kept[0].place].wanted
+        for i in self.silent:
+            feature = wanted[i]
+            if not feature.boolean or feature.expensive or feature_words(feature):
                 continue
-            strings = self.kept[0][0].strings[:64]
+            strings = self.stages.kept[0].texts.strings[:64]
             started = time.perf_counter()
             try:
                 feature(strings)
             except QuasirError:
                 continue
             asked = (time.perf_counter() - started) / len(strings) * self.base.max_tokens
-            every = asked / (ASKING * self.seconds)
+            every = asked / (ASKING * self.stages.seconds)
             if every <= self.base.max_tokens / 4:
-                quick.append(feature)
+                self.read.append(i)
                 self.every = max(self.every, 1 << max(math.ceil(math.log2(max(every, 1.0))), 0))
-        self.features = [*self.spoken, *quick]
 
     @property
     def until(self) -> list[int]:
         """The bits that say that the constraint is met, as far as they are known."""
-        met = State(self.features, self.vocabulary, self.every).met
-        names = [f.feature.name for f in self.target.factors if isinstance(f, Pointwise)]
+        met = State(self.features(), self.vocabulary, self.every).met
+        factors = self.places[0].target.factors
+        names = [f.feature.name for f in factors if isinstance(f, Pointwise)]
         return [met[name] for name in names if name in met]
 
     def _screen(self) -> None:
         """Boost tokens that stand out, where a feature has no words of its own."""
-        if not self.silent or self.possible < FEW:
+        if not self.silent or self.stages.possible < FEW:
             return
         found = screen_tokens(self.base, self._pool(), self.until)
         if found is None:
-            self.words.append("No token stands out in the texts that the target allows.")
+            self.said.append("No token stands out in the texts that the target allows.")
             return
         tokens = [self.vocabulary.pieces[i].strip() for i in found.tokens[:8].tolist()]
-        self.words.append(f"Tokens that stand out: {', '.join(tokens)}.")
+        self.said.append(f"Tokens that stand out: {', '.join(tokens)}.")
         guide = self.parts["boosts"].guide if "boosts" in self.parts else self.language
         self.parts["boosts"] = Part(1.0, guide, found)
-        self._learn(self._mixture(ROUND), self.size)
+        self.stages.learn(self._mixture(ROUND), self.size)
 
     def _train(self, begun: Head | None, number: int) -> Head:
         pool = self._pool()
@@ -290,165 +350,123 @@ class Search:
                 begun = Head(begun.layers, *more)
         return train_head(self.base, pool, begun, self.seed, number)
 
-    def _mixture(self, weights: dict[str, float]) -> Any:
-        """Return the mixture with these weights, for the parts that there are."""
-        own = {name: w for name, w in weights.items() if name in self.parts and w > 0}
-        total = sum(own.values()) + weights["base"]
-        if not own:
-            return self.base
+    def _mixture(self, weights: Mapping[str, float]) -> Callable[[int], Any]:
+        """Return what makes the mixture with these weights in each place, of what there is."""
+        named = {name: w for name, w in weights.items() if w > 0}
+        own = {name: w for name, w in named.items() if name in self.parts}
+        share = 1.0 - sum(named.get(name, 0.0) for name in self.given)
+        total = (sum(own.values()) + named.get("base", 0.0)) or 1.0
         parts = [self.parts[name]._replace(weight=w / total) for name, w in own.items()]
-        return mix_parts(self.base, parts, self.features, self.every)
 
-    def _draw(self, q: Any, n: int) -> Draws:
-        """Make the draws of the next stage, or read those of a search that was killed."""
-        self.stage += 1
-        file = None if self.folder is None else self.folder / f"stage-{self.stage}.npz"
-        if file is not None and file.exists():
-            draws, seconds = _read(file, self.base.tokenizer)
-        else:
-            started = time.process_time()
-            streams = derived_seed(self.seed, Purpose.SEARCH_DRAW, self.stage)
-            draws = draw(self.target, q, n, streams, progress=self.progress, engine=self.engine)
-            seconds = (time.process_time() - started) / n
-            if file is not None:
-                _write(file, draws, seconds)
-        self.seconds = seconds / self._work(q)
-        return draws
+        def make(place: int) -> Any:
+            base, candidates = self.places[place].base, self.places[place].candidates
+            guided: Any = base
+            if parts:
+                guided = mix_parts(base, parts, self.features(place), self.every)
+            given = {
+                name: one for name, one in zip(self.given, candidates, strict=True) if name in named
+            }
+            if not given:
+                return guided
+            return Mixture([guided, *given.values()], [share, *(named[name] for name in given)])
 
-    def _learn(self, q: Any, n: int) -> Draws:
-        """Make the draws of the next stage, and keep what they teach."""
-        draws = self._draw(q, n)
-        self._keep(draws)
-        return draws
-
-    def _keep(self, draws: Draws) -> None:
-        at = np.flatnonzero(draws.log_p > -np.inf)
-        self.drawn, self.possible = self.drawn + len(draws), self.possible + len(at)
-        if len(at):
-            texts = as_texts(take(draws.items, at), self.base.tokenizer)
-            self.kept.append((texts, draws.log_ratio[at]))
+        return make
 
     def _pool(self) -> Pool:
         """Return all that was learned from; what is new takes one pass."""
-        state = State(self.features, self.vocabulary, self.every)
         machine: Machine = BothMachine([])
         if "boosts" in self.parts:
             guide = self.parts["boosts"].guide or Both(())
             words = [part for part in guide.parts if isinstance(part, Boost)]
             machine = words[0].compile(self.vocabulary) if words else machine
-        for texts, log_weight in self.kept[len(self.pools) :]:
-            self.pools.append(Pool.of(self.base, texts, state, machine, log_weight))
-        return Pool.join(self.pools)
+        for _, place, texts, log_ratio in self.stages.kept[len(self.pools) :]:
+            state = State(self.features(place), self.vocabulary, self.every)
+            base = self.places[place].base
+            self.pools.append(Pool.of(base, texts, state, machine, log_ratio))
+        by_stage: dict[int, list[Array]] = {}
+        for stage, place, _, log_ratio in self.stages.kept:
+            by_stage.setdefault(stage, []).append(log_ratio - self.stages.log_z(place))
+        log_weight = [balanced(np.concatenate(each)) for each in by_stage.values()]
+        return Pool.join(self.pools, np.concatenate(log_weight))
 
-    def _judge(self) -> Guided:
+    def _judge(self) -> Guided | Mixture:
         """Choose the weights on fresh draws, and return that proposal with its record."""
-        fresh = self._draw(self._mixture({"mask": 0.2} | ROUND), self.size)
-        at = np.flatnonzero(fresh.log_p > -np.inf)
-        log_p, log_q = fresh.log_p[at], fresh.log_q[at]
+        mixture = {"mask": 0.2} | ROUND | self._weights_given(GIVEN / 2)
+        drawn_by = self._mixture(mixture)
+        fresh = self.stages.draw(drawn_by, self.size)
         for by in DAMPED if "head" in self.parts else ():
             whole = self.parts["head"]
             assert whole.head is not None
             self.parts[f"{by} head"] = whole._replace(head=whole.head.damped(by))
-        names = ["base", *self.parts]
-        each = [part._replace(weight=0.5 / len(self.parts)) for part in self.parts.values()]
-        every = mix_parts(self.base, each, self.features, self.every)
-        log_a, log_each = every.log_prob_parts(take(fresh.items, at))
-        logs = np.concatenate([log_a[None], log_each])
-
-        def candidate(name: str, weights: Array) -> Candidate:
-            with np.errstate(divide="ignore"):
-                own = np.logaddexp.reduce(np.log(weights)[:, None] + logs, axis=0)
-            # Draws of the full mixture stand for those of this one; the others have P(x) = 0.
-            expected = np.cumsum(np.exp(own - log_q))
-            times = np.diff(np.floor(expected + 0.5), prepend=0.0).astype(int)
-            log_ratio = np.repeat(log_p - own, times)[: len(fresh)]
-            said = dict(zip(names, weights.tolist(), strict=True))
-            q = self._mixture(said)
-            rate, seconds = self._rate(log_ratio, len(fresh), q), self.seconds * self._work(q)
-            cost = seconds / rate if rate else math.inf
-            used = {name: w for name, w in said.items() if w > 0}
-            return Candidate(name, used, rate, seconds, cost)
-
-        alone = np.eye(len(names))
-        tried = [candidate("base", alone[0])]
-        if len(names) > 1:
-            for i, name in enumerate(names[1:], start=1):
-                tried.append(candidate(f"base and {name}", 0.3 * alone[0] + 0.7 * alone[i]))
-            tried.append(_improved(candidate, tried, names))
+        names = ["base", *self.parts, *self.given]
+        scored = self._scored(fresh, self.parts, self._work(drawn_by(0)))
+        tried = choose_weights(scored, names, self.request)
         best = min(tried, key=lambda one: one.seconds_per_sample)
-        q = self._mixture({"base": 0.0} | best.weights)
-        tvd, confidence, _ = self.request
-        record = SearchRecord(
-            tvd, confidence, self.drawn, self.possible, tried, best.name, tuple(self.words)
-        )
-        found: Guided = q if isinstance(q, Guided) else mix_parts(self.base, [])
-        found.record = record
-        return found
+        q = self._mixture(best.weights)(0)
+        return self._recorded(q if q is not self.base else mix_parts(self.base, []), tried)
 
-    def _rate(self, log_ratio: Array, n: int, q: Any) -> float:
-        """Return the acceptance rate at the request, by the ratios of the draws with P(x) > 0."""
-        tvd, confidence, draws = self.request
-        log_p = np.full(n, -np.inf)
-        log_p[: len(log_ratio)] = log_ratio
-        known = ratio_bounds(self.target, q)
-        nothing = np.zeros(n)
-        made = Draws(log_p=log_p, log_q=nothing, log_u=nothing, known=known)
-        if not len(log_ratio):
-            return 0.0
-        evaluator = SortedDraws(made)
-        if confidence is not None and known.log_ceiling < math.inf:
-            exact = evaluator.values("acceptance_rate", np.array([known.log_ceiling]))[0]
-            return max(guaranteed_rate(evaluator, "tvd", tvd, confidence, draws), float(exact))
-        level = choose_level(evaluator, "tvd", tvd)
-        if level is None:
-            return 0.0
-        return float(evaluator.values("acceptance_rate", np.array([level]))[0])
+    def _scored(self, fresh: list[Draws], parts: Mapping[str, Part], by: float) -> Scored:
+        """Return draws, of this much work, with their log-probabilities under every component."""
+        columns, most, floors = [], [], []
+        for i, (place, draws) in enumerate(zip(self.places, fresh, strict=True)):
+            target, base, given = place.target, place.base, place.candidates if parts else ()
+            at, log_z = np.flatnonzero(draws.log_p > -np.inf), self.stages.log_z(i)
+            if not len(at):
+                continue
+            each = [part._replace(weight=0.5 / len(parts)) for part in parts.values()]
+            items, features = take(draws.items, at), self.features(i)
+            log_a, log_parts = mix_parts(base, each, features, self.every).log_prob_parts(items)
+            logs = [log_a, *log_parts, *(log_prob_of(one, items) for one in given)]
+            columns.append((draws.log_p[at] - log_z, draws.log_q[at], np.array(logs)))
+            components: list[Any] = [base]
+            for one in each:
+                alone = [one._replace(weight=1.0)]
+                components.append(mix_parts(base, alone, features, self.every))
+            ratios = [log_base_ratio(one, base, target) for one in (*components, *given)]
+            floors.append(np.exp(-np.array(ratios)))
+            most.append(ratio_bounds(target, base).log_ceiling - log_z)
+        if not columns:  # no draw is possible
+            columns = [(np.zeros(0), np.zeros(0), np.zeros((1, 0)))]
+            most, floors = [0.0], [np.ones(1)]
+        log_p, log_q, log_each = (
+            np.concatenate(one, axis=-1) for one in zip(*columns, strict=True)
+        )
+        n, work = sum(len(draws) for draws in fresh), [1.0, *map(self._part_work, parts.values())]
+        if parts:
+            work += [2 * SCORING] * len(self.given)
+        return Scored(
+            n,
+            log_p,
+            log_q,
+            log_each,
+            np.array(most),
+            np.array(floors),
+            np.array(work),
+            self.stages.seconds / by,
+        )
+
+    def _recorded(self, q: Guided | Mixture, tried: list[Candidate]) -> Guided | Mixture:
+        q.record = SearchRecord(
+            tvd=self.request.tvd,
+            confidence=self.request.confidence,
+            draws=self.stages.drawn,
+            possible=self.stages.possible,
+            tried=tried,
+            chosen=min(tried, key=lambda one: one.seconds_per_sample).name,
+            words=tuple(self.said),
+        )
+        return q
+
+    def _part_work(self, part: Part) -> float:
+        """Return the work of a part in draws of the base; by sizes, so that no clock decides."""
+        model = self.base.model
+        output = model.get_output_embeddings().weight.numel()
+        has_layers = part.head is not None and bool(part.head.layers)
+        weighed = WEIGHING * self.base.vocabulary_size + has_layers * output
+        return float(weighed / model.num_parameters())
 
     def _work(self, q: Any) -> float:
-        """Return the work of a draw in draws of the base; by sizes, so that no clock decides."""
-        size, network = self.base.vocabulary_size, self.base.model.num_parameters()
-        output = self.base.model.get_output_embeddings().weight.numel()
-        parts = getattr(q, "parts", ())
-        heads = sum(part.head is not None and bool(part.head.layers) for part in parts)
-        return float(1 + (len(parts) * WEIGHING * size + heads * output) / network)
-
-
-def _improved(
-    candidate: Callable[[str, Array], Candidate], tried: list[Candidate], names: list[str]
-) -> Candidate:
-    """Return the cheapest weights, moved from part to part by ever smaller steps."""
-    start = min(tried, key=lambda one: one.seconds_per_sample)
-    weights = np.array([start.weights.get(name, 0.0) for name in names])
-    best = candidate("mixture", weights)
-    for step in STEPS:
-        going = True
-        while going:
-            going = False
-            for source in range(len(names)):
-                for into in range(len(names)):
-                    moved = weights.copy()
-                    by = min(step, moved[source])
-                    moved[source], moved[into] = moved[source] - by, moved[into] + by
-                    if source == into or by == 0.0:
-                        continue
-                    other = candidate("mixture", moved)
-                    if other.seconds_per_sample < 0.999 * best.seconds_per_sample:
-                        best, weights, going = other, moved, True
-    return best
-
-
-def _write(file: Path, draws: Draws, seconds: float) -> None:
-    """Keep the draws of a stage, so that a search that was killed goes on."""
-    texts, columns = draws.items, ("log_p", "log_q", "log_base")
-    kept = {name: getattr(draws, name) for name in columns}
-    content = io.BytesIO()
-    np.savez(content, ids=texts.ids, offsets=texts.offsets, seconds=seconds, **kept)
-    make_folder(file.parent)
-    write_bytes(file, content.getvalue())
-
-
-def _read(file: Path, tokenizer: Any) -> tuple[Draws, float]:
-    kept = np.load(file)
-    texts = Texts(kept["ids"], kept["offsets"], tokenizer)
-    columns = {name: kept[name] for name in ("log_p", "log_q", "log_base")}
-    return Draws(**columns, log_u=np.zeros(len(texts)), items=texts), float(kept["seconds"])
+        """Return the work of a draw in draws of the base."""
+        if isinstance(q, Mixture):
+            return self._work(q.components[0]) + 2 * SCORING * (len(q.components) - 1)
+        return 1.0 + sum(map(self._part_work, getattr(q, "parts", ())))
