@@ -124,7 +124,9 @@ def test_a_feature_of_a_coded_column_is_asked_once_an_item():
         (lambda x: [1, 2, 3], True, r"shape \(3,\) for 2 items"),
         (lambda x: 1.0, True, "without batched=True"),
         (lambda x: [None, 1], True, "feature 'f'"),
-        (lambda x: x.nothing, True, "a batch of 2 items beginning with 'one'"),
+        (lambda x: x.nothing, True, "on item 'one'"),
+        (lambda x: [1 / (one != "two") for one in x], True, "on item 'two'"),
+        (lambda x: 1 / (len(x) < 2), True, "none alone, but a batch of 2 items"),
     ],
 )
 def test_broken_functions_are_named_and_the_item_is_shown(function, batched, message):

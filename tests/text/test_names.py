@@ -27,7 +27,7 @@ def test_a_name_that_can_be_no_hub_id(tmp_path, monkeypatch, name, where):
     code, _, err = inside("draw", tmp_path / "r.yaml", "--out", tmp_path / "run")
     assert code == 2
     assert f"there is no model {name!r}" in err
-    assert "quasir/biographies" in err
+    assert "`quasir models` lists" in err
     assert "OWNER/NAME" in err
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
+from difflib import get_close_matches
 from importlib import import_module
 
 from quasir.core.formatting import short_repr
@@ -12,15 +13,18 @@ from quasir.errors import InputError
 PATIENCE = 5.0  # seconds to wait for the hub. Its own client tries five times, for about a minute.
 
 
-def refuse_no_model(name: str, built_in: Iterable[str]) -> None:
+def refuse_no_model(name: str, built_in: Collection[str]) -> None:
     """Refuse a name that is no folder, no built-in model, and can be no hub id."""
     owner, slash, model = name.partition("/")
     if slash and owner and model and "/" not in model and owner not in ("quasir", ".", "..", "~"):
         return
+    near = get_close_matches(name, [*built_in, *(one.partition("/")[2] for one in built_in)], 1)
+    meant = next((one for one in built_in if near and one.endswith(near[0])), None)
     raise InputError(
-        f"there is no model {short_repr(name)}: no folder has this name, and the built-in models "
-        f"are {', '.join(built_in)}. A model of the Hugging Face hub is written OWNER/NAME, as in "
-        "openai-community/gpt2."
+        f"there is no model {short_repr(name)}"
+        + (f"; did you mean {meant}?" if meant else ".")
+        + " Name a folder, a model that `quasir models` lists, or one of the Hugging Face hub as "
+        "OWNER/NAME, as in openai-community/gpt2."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ def classifier(
     elif value == "probability":
         kind = {"low": 0.0, "high": 1.0}
     network = Classifier(model, revision)
+    if network.is_here:
+        network.index_of(label, hypothesis is not None)
     limit = "" if above is None else f" above {above:g}"
     title = f"{network.name}: {label or hypothesis or value}{limit}" if name is None else name
     ask = Score(network, label, value, above, prompt, hypothesis)
@@ -199,6 +202,11 @@ class Classifier:
         return path if (path / "config.json").is_file() else None
 
     @property
+    def is_here(self) -> bool:
+        """Whether no hub need be asked for it."""
+        return self._pair is not None or self.folder is not None
+
+    @property
     def identity(self) -> dict[str, str | None]:
         """What identifies the model: its name, and the hash of its weights where they are here."""
         files = [] if self.folder is None else sorted(self.folder.glob("*.safetensors"))
@@ -215,9 +223,11 @@ class Classifier:
 
     @property
     def labels(self) -> list[str]:
-        """The names of its outputs."""
-        config = self.loaded[0].config
-        return [config.id2label[i] for i in range(config.num_labels)]
+        """The names of its outputs: of a folder, without loading the network."""
+        named = None
+        if self._pair is None and self.folder is not None:
+            named = json.loads((self.folder / "config.json").read_text()).get("id2label")
+        return list((named or self.loaded[0].config.id2label).values())
 
     def index_of(self, label: str | None, entailment: bool = False) -> int:
         """Return the index of a label; of the one of entailment, where it is asked for."""

@@ -117,12 +117,28 @@ class Feature:
         except QuasirError:  # it says what is wrong
             raise
         except Exception as error:
-            what = short_repr(argument[0] if self.batched and len(argument) else argument)
-            where = f"a batch of {len(argument)} items beginning with" if self.batched else "item"
+            where = self._where_it_fails(argument) if self.batched else short_repr(argument)
             raise FeatureError(
-                f"feature {self.name!r} failed with {type(error).__name__}: {error}, on {where} "
-                f"{what}. Make its function take every item that the proposal can give."
+                f"feature {self.name!r} failed with {type(error).__name__}: {error}, on item "
+                f"{where}. Make its function take every item that the proposal can give."
             ) from error
+
+    def _where_it_fails(self, items: Items) -> str:
+        """Return the item of a batch that the function fails on, found by halving."""
+        n, left = len(items), items
+        while len(left) > 1:
+            half = len(left) // 2
+            left = left[:half] if self._fails(left[:half]) else left[half:]
+        if n == 0 or not self._fails(left):
+            return f"none alone, but a batch of {n} items"
+        return short_repr(left[0])
+
+    def _fails(self, items: Items) -> bool:
+        try:
+            self.function(items)
+        except Exception:
+            return True
+        return False
 
     def _checked(self, values: Any, items: Items) -> NDArray[Any]:
         column = reals(f"the values of feature {self.name!r}", values, FeatureError)

@@ -72,9 +72,9 @@ def load(
         hub = silent or _first_line(error)
         raise InputError(
             f"the model {short_repr(name)} could not be loaded. Tried: the built-in models "
-            f"({', '.join(BUILT_IN)}), a local folder of that name ({there}), and "
-            f"the Hugging Face hub ({hub}). A folder with config.json, the "
-            "tokenizer's files and model.safetensors works offline."
+            f"(`quasir models` lists them), a local folder of that name ({there}), and the "
+            f"Hugging Face hub ({hub}). A folder with config.json, the tokenizer's files and "
+            "model.safetensors works offline."
         ) from error
     except ImportError as error:
         raise InputError(
@@ -139,7 +139,7 @@ def _find(name: str) -> tuple[str, str | None]:
         return str(where), None
     if name in REGISTERED:
         raise InputError(how_to_get(name))
-    refuse_no_model(name, BUILT_IN)
+    refuse_no_model(name, [*BUILT_IN, *REGISTERED])
     return name, why_silent(name)
 
 
