@@ -94,7 +94,7 @@ def test_a_token_inside_a_character_has_its_probability(model):
     warm = {i: (math.log(p) + raised.get(i, 0)) / 0.9 for i, p in full_list(model, prefix).items()}
     log_q = warm[found.ids[0]] - np.logaddexp.reduce(list(warm.values()))
     assert found.log_q[0] == pytest.approx(log_q, abs=2e-3)
-    odd = model.protocol.score(prefix, arrow, len(arrow))
+    odd = sum(model.protocol.score(prefix, arrow, len(arrow)))
     plain = [full_list(model, [*prefix, *arrow[:i]])[token] for i, token in enumerate(arrow)]
     assert odd == pytest.approx(float(np.log(plain).sum()), abs=2e-3)
 
@@ -106,19 +106,37 @@ def test_every_token_that_ends_a_text_is_counted(model):
     assert protocol.ends(end)
     assert others
     ids = [*protocol.encode(" Paris."), others[0]]
-    whole = protocol.score(model.prefix, ids, 8)
-    before = protocol.score(model.prefix, ids[:-1], len(ids) - 1)
+    *_, last = protocol.score(model.prefix, ids, 8)
     listed = full_list(model, [*model.prefix, *ids[:-1]])
-    assert whole - before == pytest.approx(math.log(listed[others[0]]), abs=2e-3)
-    assert protocol.score(model.prefix, [others[0], *ids], 8) == -math.inf
+    assert last == pytest.approx(math.log(listed[others[0]]), abs=2e-3)
+    assert protocol.score(model.prefix, [others[0], *ids], 8) == [-math.inf]
 
 
-def test_z_of_contains_agrees_with_another_proposal(model):
+def test_a_boost_scores_texts_that_it_did_not_draw(model, drawn):
+    """Log q of the base's draws under a bias and a temperature, against the server's full lists."""
+    (paris,) = model.protocol.encode(" Paris")
+    boosted = model.varied(logit_bias={paris: 3.0}, temperature=1.2)
+    settings = {"logit_bias": [[paris, 3.0]], "temperature": 1.2}
+    ids = drawn.items.token_ids(0).tolist()
+    whole = ids if len(ids) == model.max_tokens else [*ids, model.end]
+    lists = [full_list(model, [*model.prefix, *whole[:i]], **settings) for i in range(len(whole))]
+    log_q = sum(math.log(p[token]) for p, token in zip(lists, whole, strict=True))
+    (found,) = boosted.log_prob(drawn.items.take(np.array([0])))
+    assert found == pytest.approx(log_q, abs=5e-3)
+    assert boosted.mismatch < 0.01
+
+
+@pytest.mark.parametrize("boost", [False, True])
+def test_z_of_contains_agrees_with_another_proposal(model, boost):
     target = model * qr.features.contains("Paris")
     own = qr.tradeoff(qr.draw(target, model, 40, seed=1)).at(beta=1.0).z
-    other = model.prompted("Paris: The capital of France is")
-    mixed = qr.tradeoff(qr.draw(target, qr.Mixture([model, other]), 20, seed=2)).at(beta=2.0).z
-    assert abs(own.value - mixed.value) < 4 * math.hypot(own.se, mixed.se)
+    bias = {token: 3.0 for token in model.protocol.encode(" Paris")}
+    other = model.varied(logit_bias=bias) if boost else model.prompted(f"Paris: {PROMPT}")
+    draws = qr.draw(target, qr.Mixture([model, other]), 20, seed=2)
+    assert draws.log_ratio.max() <= draws.known.log_ceiling == pytest.approx(math.log(2))
+    certificate = qr.tradeoff(draws).at(beta=2.0)
+    assert certificate.guarantee.tvd == 0.0
+    assert abs(own.value - certificate.z.value) < 4 * math.hypot(own.se, certificate.z.se)
     assert 0.3 < own.value <= 1
 
 

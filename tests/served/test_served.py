@@ -11,7 +11,7 @@ from scipy import stats
 import quasir as qr
 from quasir.errors import InputError, ServerError
 from quasir.text.served import check_drawn
-from quasir.text.server_kinds import KINDS, Drawn, Sampling, document
+from quasir.text.server_kinds import KINDS, Drawn, document
 from tests.served.double import END, NEXT, START, Double, log_a, serving, warped
 
 LIMIT = 4
@@ -45,10 +45,17 @@ def all_texts():
         yield from map(list, itertools.product(range(1, 5), repeat=n))
 
 
-def test_the_probabilities_of_all_texts_sum_to_one(url):
-    base = served(url)
-    texts = qr.text.Texts.of(list(all_texts()), base.tokenizer)
-    assert np.exp(base.log_prob(texts)).sum() == pytest.approx(1.0, abs=1e-12)
+def exact_z():
+    return sum(np.exp(log_a([START], ids, LIMIT)) for ids in all_texts() if 3 in ids)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"temperature": 0.7}, {"temperature": 1.5, "logit_bias": {3: 2.0, END: -1.0}}]
+)
+def test_the_probabilities_of_all_texts_sum_to_one(url, settings):
+    model = served(url, max_tokens=2, trust=True, **settings)
+    texts = qr.text.Texts.of([ids for ids in all_texts() if len(ids) <= 2], model.tokenizer)
+    assert np.exp(model.log_prob(texts)).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -92,21 +99,31 @@ def test_estimates_cover_the_exact_z_with_a_guarantee(url):
     target = base * qr.features.contains("c")
     proposal = qr.Mixture([base, base.prompted("b")], [1, 3])
     curve = qr.tradeoff(qr.draw(target, proposal, 600, seed=0))
-    z = sum(np.exp(log_a([START], ids, LIMIT)) for ids in all_texts() if 3 in ids)
     log_z = curve.at(beta=1.0).log_z
-    assert abs(log_z.value - np.log(z)) < 4 * log_z.se
+    assert abs(log_z.value - np.log(exact_z())) < 4 * log_z.se
     certificate = curve.at(tvd=0.05, confidence=0.95)
     assert certificate.guarantee is not None
     assert certificate.guarantee.tvd <= 0.05
     assert not [w for w in certificate.warnings if "nats" in w]
 
 
-def test_a_boost_is_a_proposal_alone_and_no_part_of_a_mixture(url):
+@pytest.mark.parametrize("settings", [{"logit_bias": {3: 2.0}}, {"temperature": 1.4}])
+def test_a_boost_or_a_temperature_is_a_proposal_and_a_part_of_a_mixture(url, settings):
     base = served(url)
-    target, boosted = base * qr.features.contains("c"), base.varied(logit_bias={3: 2.0})
-    assert qr.draw(target, boosted, 200, seed=0).log_p.max() > -np.inf
-    with pytest.raises(InputError, match="did not draw"):
-        qr.draw(target, qr.Mixture([base, boosted]), 100, seed=0)
+    target, other = base * qr.features.contains("c"), base.varied(**settings)
+    assert qr.draw(target, other, 100, seed=0).log_p.max() > -np.inf
+    draws = qr.draw(target, qr.Mixture([base, other], [1, 3]), 300, seed=0)
+    assert draws.log_ratio.max() <= draws.known.log_ceiling == pytest.approx(np.log(4))
+    curve = qr.tradeoff(draws)
+    log_z = curve.at(beta=4.0).log_z
+    assert abs(log_z.value - np.log(exact_z())) < 4 * log_z.se
+    assert curve.at(beta=4.0).guarantee.tvd == 0.0
+
+
+def test_a_cut_is_no_part_of_a_mixture(url):
+    base = served(url)
+    with pytest.raises(InputError, match=r"draws with top_k.* did not draw.* leave out top_k"):
+        qr.draw(base * qr.features.contains("c"), qr.Mixture([base, base.varied(top_k=3)]), 100)
 
 
 def test_a_lying_server_is_caught(double, url):
@@ -116,10 +133,10 @@ def test_a_lying_server_is_caught(double, url):
         hot.sample(10, np.random.default_rng(0))
     assert hot.probe.verdict == "refused"
     checks = {check.name: check.passed for check in hot.probe.checks}
-    assert (checks["log q of draws"], checks["temperature seen"]) == (False, False)
+    assert (checks["log q of draws"], checks["temperature"]) == (False, False)
     plain = served(url)  # at temperature 1 it does not lie
     assert plain.probe.good_for == ("base", "proposal")
-    assert {c.name: c.passed for c in plain.probe.checks}["temperature seen"] is None
+    assert {c.name: c.passed for c in plain.probe.checks}["temperature"] is None
 
 
 def test_a_server_that_draws_at_another_temperature_is_caught_by_its_first_tokens(double, url):
@@ -134,7 +151,7 @@ def test_a_server_that_draws_at_another_temperature_is_caught_by_its_first_token
 @pytest.mark.parametrize(
     ("lie", "verdict", "words"),
     [
-        ("scores", "good as a proposal only", "scored by something else"),
+        ("scores", "good as a proposal only", "not scored by what draws"),
         ("no_end", "refused", "not counted"),
     ],
 )
@@ -224,7 +241,7 @@ def test_an_unreachable_server_is_named_at_once():
         ({"concurrency": 0}, "concurrency"),
         ({"patience": -1}, "patience"),
         ({"temperature": 0}, "temperature"),
-        ({"kind": "ollama"}, "cannot score given ids"),
+        ({"kind": "ollama"}, "not of their ids"),
         ({"kind": "mine"}, "one of vllm, llama.cpp, sglang"),
         ({"prompt": "a", "chat": [{"role": "user", "content": "b"}]}, "not both"),
         ({"logit_bias": {"x": 1}}, "numbers to token ids"),
@@ -269,7 +286,7 @@ def test_several_models_need_a_name_and_none_is_an_error(double, url):
 def test_a_server_without_token_ids_is_refused(double, url):
     double.lies = {"no_ids"}
     with pytest.raises(ServerError, match="gives no token ids"):
-        served(url, end=END, trust=True).sample(1, np.random.default_rng(0))
+        served(url)
 
 
 def test_another_tokenizer_is_refused(double, url):
@@ -352,11 +369,6 @@ def test_a_mask_is_sent_as_it_is_given_and_cuts_the_support(double, url):
 def test_an_answer_that_is_no_whole_draw_is_refused(drawn, words):
     with pytest.raises(ServerError, match=words):
         check_drawn(Drawn(*drawn), LIMIT, "http://host")
-
-
-def test_a_plain_model_is_its_own_settings():
-    assert Sampling(4).is_model
-    assert not Sampling(4, temperature=0.9).is_model
 
 
 def test_the_documentation_has_the_table_of_kinds():

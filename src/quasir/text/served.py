@@ -22,7 +22,7 @@ from quasir.text.loading import load_tokenizer
 from quasir.text.prompts import as_chat, prefix_tokens
 from quasir.text.server_client import Client
 from quasir.text.server_kinds import Drawn, Protocol, Sampling, find_protocol
-from quasir.text.server_probe import Probe, probe_server
+from quasir.text.server_probe import Probe, Prober
 from quasir.text.texts import Texts
 
 SAMPLE_TEXT = "The fox, 2,048 na\u00efve caf\u00e9s \u4f60\u597d\n\tdef f(x): x<|im_end|></s>"
@@ -62,24 +62,22 @@ class Served(LanguageModel):
     tokenizer : optional
         The model's tokenizer, or the folder or hub id of one. By default the server is asked to
         encode and decode. With it, texts are those of a `CausalLM` of the same tokenizer.
-    end : int, optional
-        The token that ends a text, where the server does not tell.
     key : str, optional
         Name of the environment variable that holds the server's key; the key is written nowhere.
     concurrency : int
         Most requests at once.
-    patience : float
-        Seconds that a request is tried for, while the server is away or busy.
-    timeout : float
-        Seconds that one answer may take.
+    patience, timeout : float
+        Seconds that a request is tried for, while the server is away or busy; and that one answer
+        may take.
     trust : bool
         Leave the probe out. Then nothing is certified.
 
     Notes
     -----
     Draw i is made by one request whose seed comes from (seed, i). Given ids are scored by the
-    model itself: a temperature, a cut, a bias or a mask makes `log_prob` unknown, so such a model
-    can be a proposal alone or a base that is its own proposal, and not a part of a mixture.
+    model itself; with a bias or a temperature, each token takes two more short requests. With a
+    cut or a mask `log_prob` is not known, so such a model can be a proposal alone or a base that
+    is its own proposal, and not a part of a mixture.
 
     Examples
     --------
@@ -105,7 +103,6 @@ class Served(LanguageModel):
         mask: Mapping[str, Any] | None = None,
         kind: str | None = None,
         tokenizer: Any = None,
-        end: int | None = None,
         key: str | None = None,
         concurrency: int = 16,
         patience: float = 300.0,
@@ -118,7 +115,7 @@ class Served(LanguageModel):
         self.client = Client(url, key, concurrency, patience, timeout)
         self.protocol = find_protocol(self.client, model, kind)
         self.name, self.trust = self.protocol.model, trust
-        self.tokenizer = _find_tokenizer(self.protocol, tokenizer, end)
+        self.tokenizer = _find_tokenizer(self.protocol, tokenizer)
         self.probes: dict[Sampling, Probe] = {}
         self._set(
             max_tokens=max_tokens,
@@ -139,8 +136,8 @@ class Served(LanguageModel):
         self.sampling = Sampling(
             self.max_tokens,
             float(self.warp.temperature),
-            self.warp.top_k,
-            None if self.warp.top_p in (None, 1) else self.warp.top_p,
+            self.warp.top_k or 0,
+            1.0 if self.warp.top_p is None else self.warp.top_p,
             _biases(settings["logit_bias"]),
             json.dumps(settings["mask"], sort_keys=True) if settings["mask"] else "",
         )
@@ -183,12 +180,12 @@ class Served(LanguageModel):
     @property
     def truncates(self) -> bool:
         """Whether top-k, top-p or a mask gives some texts probability 0."""
-        return self.sampling.cuts or bool(self.sampling.mask)
+        return not self.sampling.scored
 
     @property
     def scores_given(self) -> bool:
-        """Whether `log_prob` is known: the server scores given ids by the model itself."""
-        return self.sampling.is_model
+        """Whether `log_prob` is known, and cheap enough to check draws with."""
+        return not self.sampling.used
 
     @property
     def rows_at_once(self) -> int:
@@ -199,9 +196,8 @@ class Served(LanguageModel):
     def probe(self) -> Probe:
         """What is known about the server's log-probabilities; found out at the first call."""
         if self.sampling not in self.probes:
-            self.probes[self.sampling] = probe_server(
-                self.client, self.protocol, self.prefix, self.sampling
-            )
+            prober = Prober(self.protocol, self.prefix, self.sampling)
+            self.probes[self.sampling] = prober.run()
         return self.probes[self.sampling]
 
     @property
@@ -256,20 +252,21 @@ class Served(LanguageModel):
         return ids, math.fsum(drawn.log_q)
 
     def _score(self, texts: Texts) -> Array:
-        if not self.scores_given:
+        if not self.sampling.scored:
+            cut = " and ".join({"top_k", "top_p", "mask"} & {*self.sampling.used})
             raise InputError(
-                f"{self!r} draws with a temperature, a cut, a bias or a mask, and a server scores "
-                "given texts by the model itself only: log q of texts that it did not draw is not "
-                "known. So it can be a proposal alone, or a base that is its own proposal. For a "
-                "mixture, or for another proposal, leave these settings out."
+                f"{self!r} draws with {cut}, and no server tells which tokens that leaves after a "
+                "text that it did not draw: log q of such texts is not known. So this model can be "
+                "a proposal alone, or a base that is its own proposal. For a mixture, which a "
+                f"guarantee needs, leave out {cut}: a temperature, a logit_bias or another prompt "
+                "can be mixed with the base."
             )
         self._require("base")
-        end, limit = self.end, self.max_tokens
 
         def score(ids: list[int]) -> float:
-            if len(ids) > limit or end in ids:
+            if len(ids) > self.max_tokens or self.end in ids:
                 return -math.inf  # it cannot be drawn
-            return self.protocol.score(self.prefix, ids, limit)
+            return self.protocol.log_q(self.prefix, ids, self.max_tokens, self.sampling)
 
         rows = [texts.token_ids(i).tolist() for i in range(len(texts))]
         return np.array(self.client.map(score, rows), dtype=np.float64)
@@ -354,32 +351,28 @@ def check_drawn(drawn: Drawn, limit: int, root: str) -> None:
         raise ServerError(f"the server at {root} {wrong}.")
 
 
-def _find_tokenizer(protocol: Protocol, given: Any, end: int | None) -> Any:
+def _find_tokenizer(protocol: Protocol, given: Any) -> Any:
     """Return the tokenizer that is given, or the server's own; the server must read as it does."""
     tokenizer = load_tokenizer(given) if isinstance(given, str) else given
-    if tokenizer is not None:
-        protocol.start, protocol.end = tokenizer.bos_token_id, tokenizer.eos_token_id
-    elif end is None:
+    if tokenizer is None:
         protocol.find_special()
-    protocol.end = protocol.end if end is None else end
+    else:
+        protocol.start, protocol.end = tokenizer.bos_token_id, tokenizer.eos_token_id
     if protocol.end is None:
         raise InputError(
             f"the server at {protocol.client.root} does not tell which token ends a text: give "
-            "end, its id, or tokenizer."
+            "tokenizer, the folder or hub id of the model that it serves."
         )
     if tokenizer is None:
         return ServerTokenizer(protocol)
-    own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
-    try:
-        read = protocol.encode(SAMPLE_TEXT)
-    except InputError:
-        return tokenizer  # this kind is not asked
-    if read != own:
-        raise InputError(
-            f"the tokenizer {short_repr(given)} reads a text as other ids than the server at "
-            f"{protocol.client.root} ({short_repr(own, 60)} and {short_repr(read, 60)}): it is not "
-            "that of the served model. Leave it out, or give the right one."
-        )
+    if protocol.text_field:  # it is asked how it reads
+        own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
+        if (read := protocol.encode(SAMPLE_TEXT)) != own:
+            raise InputError(
+                f"the tokenizer {short_repr(given)} reads a text as other ids than the server at "
+                f"{protocol.client.root} ({short_repr(own, 60)} and {short_repr(read, 60)}): it is "
+                "not that of the served model. Leave it out, or give the right one."
+            )
     return tokenizer
 
 

@@ -50,13 +50,16 @@ class Client:
         self._open()
 
     def _open(self) -> None:
-        self._http: httpx2.Client | None = None
-        self._lock = threading.Lock()
         self._work = threading.local()  # .stop: set when the jobs of this thread are given up
+        self._http = httpx2.Client(
+            limits=httpx2.Limits(max_connections=self.concurrency),
+            timeout=httpx2.Timeout(self.timeout, connect=10.0, pool=None),
+            verify=self.root.startswith("https:"),  # reading certificates takes a second
+        )
+        weakref.finalize(self, self._http.close)
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_lock", "_http", "_work")
-        return {name: x for name, x in vars(self).items() if name not in own}
+        return {name: x for name, x in vars(self).items() if name not in ("_http", "_work")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -79,10 +82,7 @@ class Client:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(
-        self,
-        path: str,
-        body: Any = None,
-        read: Callable[[Any], Answer] = lambda answer: answer,
+        self, path: str, body: Any = None, read: Callable[[Any], Answer] = lambda answer: answer
     ) -> Answer:
         """Return what `read` makes of the answer; it raises `BadAnswer` where it cannot."""
         begun, tries, wait = time.monotonic(), 0, FIRST_WAIT
@@ -100,7 +100,11 @@ class Client:
                 elif status >= 500:
                     failure = f"HTTP {status}: {_said(response)}"
                 elif status >= 400:
-                    raise ServerError(self._refusal(path, response))
+                    hint = " Give the name of the environment variable with its key (key)."
+                    raise ServerError(
+                        f"the server at {self.root} refuses a request ({path}, HTTP {status}): "
+                        f"{_said(response)}.{hint if status in (401, 403) else ''}"
+                    )
                 else:
                     return read(response.json())
             except (JSONDecodeError, BadAnswer, KeyError, IndexError, TypeError) as error:
@@ -117,19 +121,8 @@ class Client:
             wait = min(2 * wait, LONGEST_WAIT)
 
     def _send(self, path: str, body: Any) -> httpx2.Response:
-        with self._lock:
-            if self._http is None:
-                limits = httpx2.Limits(
-                    max_connections=self.concurrency, max_keepalive_connections=self.concurrency
-                )
-                timeout = httpx2.Timeout(self.timeout, connect=10.0, pool=None)
-                verify = self.root.startswith("https:")  # reading certificates takes a second
-                self._http = httpx2.Client(limits=limits, timeout=timeout, verify=verify)
-                weakref.finalize(self, self._http.close)
-        url, headers = f"{self.root}{path}", self._headers()
-        if body is None:
-            return self._http.get(url, headers=headers)
-        return self._http.post(url, json=body, headers=headers)
+        method = "GET" if body is None else "POST"
+        return self._http.request(method, self.root + path, json=body, headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
         if self.key is None:
@@ -140,15 +133,6 @@ class Client:
                 f"is not set: export {self.key}=..."
             )
         return {"Authorization": f"Bearer {os.environ[self.key]}"}
-
-    def _refusal(self, path: str, response: httpx2.Response) -> str:
-        hint = ""
-        if response.status_code in (401, 403):
-            hint = " Give the name of the environment variable that holds its key (key)."
-        return (
-            f"the server at {self.root} refuses a request ({path}, HTTP {response.status_code}): "
-            f"{_said(response)}.{hint}"
-        )
 
     def _gone(self, path: str, failure: str, tries: int, waited: float) -> str:
         if not self._reached:

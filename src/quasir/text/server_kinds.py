@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import math
-import queue
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
 
 from quasir.core.formatting import escaped, short_repr
 from quasir.errors import InputError, ServerError
+from quasir.text.decoding import Warp
 from quasir.text.server_client import BadAnswer, Client
 
 ENDS = (
@@ -33,24 +34,25 @@ LISTED = 256
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a server samples."""
+    """How a server samples; by default from the model itself."""
 
     max_tokens: int
     temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    top_k: int = 0
+    top_p: float = 1.0
     logit_bias: tuple[tuple[int, float], ...] = ()
     mask: str = ""  # as JSON
 
     @property
-    def cuts(self) -> bool:
-        """Whether top-k or top-p removes tokens."""
-        return self.top_k is not None or self.top_p is not None
+    def used(self) -> list[str]:
+        """The settings that make it differ from the model itself."""
+        plain = Sampling(self.max_tokens)
+        return [name for name, value in vars(self).items() if value != getattr(plain, name)]
 
     @property
-    def is_model(self) -> bool:
-        """Whether texts come from the model itself, so that given ids can be scored."""
-        return self == Sampling(self.max_tokens)
+    def scored(self) -> bool:
+        """Whether log q of given ids is known: not where a cut or a mask removes tokens."""
+        return not {"top_k", "top_p", "mask"} & {*self.used}
 
 
 class Drawn(NamedTuple):
@@ -69,6 +71,8 @@ class Protocol:
 
     kind: ClassVar[Kind]
     largest_seed = 2**53
+    text_field = ""  # what its tokenizer calls a text, where it is asked
+    plain_text: ClassVar[Mapping[str, Any]] = {}  # so that nothing is added to a text
 
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
         self.client, self.model = client, str(listed["id"])
@@ -82,31 +86,71 @@ class Protocol:
         """Find the tokens that begin and end a text, where the server can tell."""
 
     def check(self, sampling: Sampling) -> None:
-        """Refuse settings whose effect this kind leaves out of its log-probabilities."""
-        if sampling.mask:
+        """Refuse settings that this kind leaves out of its log-probabilities."""
+        left_out = [name for name in sampling.used if name in self.kind.leaves_out]
+        if left_out:
             raise InputError(
-                f"{self.kind.title} does not give the log-probabilities of masked draws, so a "
-                "mask cannot be certified with it: vLLM does."
+                f"{self.kind.title} does not count {' and '.join(left_out)} in its "
+                "log-probabilities, so log q would not be that of the draw. Leave this setting "
+                "out, or serve the model with vLLM."
             )
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
         """Draw a text after the prefix."""
         raise NotImplementedError
 
-    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        """Return log a of given ids, at most `limit`: with the end if they are fewer."""
+    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> list[float]:
+        """Return log a of each of at most `limit` given ids; with the end if they are fewer."""
+        whole = [*prefix, *self._with_end(ids, limit)]
+        path, body, read = self._scoring(whole)
+
+        def scores(answer: Any) -> list[float]:
+            found = read(answer)
+            if len(found) != len(whole):
+                raise BadAnswer(f"{len(found)} log-probabilities of {len(whole)} tokens")
+            return found[len(prefix) :]
+
+        return self.client.ask(path, body, scores)
+
+    def _scoring(self, whole: list[int]) -> tuple[str, Any, Callable[[Any], list[float]]]:
+        """Return the request that scores ids as a prompt, and what reads its answer."""
         raise NotImplementedError
 
-    def encode(self, text: str) -> list[int]:
+    def log_q(
+        self, prefix: Sequence[int], ids: Sequence[int], limit: int, sampling: Sampling
+    ) -> float:
+        """Return the log-probability that given ids are drawn with, at most `limit`.
+
+        After bias b and temperature T, log q(x) = (log a(x) + b(x)) / T - log Z at each token.
+        No server gives log q of a token that it did not draw, but log Z is known from one that it
+        did: the same equation holds for that token, with the log q that the server reports.
+        """
+        scores, bias = self.score(prefix, ids, limit), dict(sampling.logit_bias)
+        if not sampling.used or -math.inf in scores:
+            return math.fsum(scores)
+        tokens, one, total = self._with_end(ids, limit), replace(sampling, max_tokens=1), 0.0
+        for i, log_a in enumerate(scores):
+            before = [*prefix, *tokens[:i]]
+            drawn = self.draw(before, one, 0)
+            (other,) = self.score(before, drawn.ids, 1)
+            apart = log_a + bias.get(tokens[i], 0.0) - other - bias.get(drawn.ids[0], 0.0)
+            total += drawn.log_q[0] + apart / sampling.temperature
+        return total
+
+    def encode(self, text: str, **more: Any) -> list[int]:
         """Return the ids of a text; the names of special tokens are read as such."""
-        raise InputError(
-            f"{self.kind.title} is not asked for its tokenizer: give tokenizer=, the folder or "
-            "hub id of the model that it serves."
-        )
+        if not self.text_field:
+            raise InputError(
+                f"{self.kind.title} is not asked for its tokenizer: give tokenizer=, the folder or "
+                "hub id of the model that it serves."
+            )
+        body = {"model": self.model, self.text_field: text, **self.plain_text, **more}
+        return self.client.ask("/tokenize", body, lambda answer: list(answer["tokens"]))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of some ids."""
-        raise NotImplementedError
+        body = {"model": self.model, "tokens": list(ids)}
+        return self.client.ask("/detokenize", body, lambda answer: str(answer[self.text_field]))
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         """Return the ids of a chat, up to the assistant's answer."""
@@ -128,18 +172,18 @@ class Protocol:
 class _VLLM(Protocol):
     """vLLM, started with processed log-probabilities."""
 
+    text_field = "prompt"
+    plain_text: ClassVar = {"add_special_tokens": False}
+
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
         super().__init__(client, listed)
         self.about["vllm"] = client.ask("/version", read=lambda answer: answer["version"])
 
     def find_special(self) -> None:
-        added = self._tokens(prompt="a", add_special_tokens=True)
+        added = self.encode("a", add_special_tokens=True)
         self.start = added[0] if len(added) > 1 else None
         named = map(self._one_token, ENDS)
         self.end = next((token for token in named if token is not None and self.ends(token)), None)
-
-    def check(self, sampling: Sampling) -> None:
-        pass  # processed log-probabilities are of what is sampled from
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
         body: dict[str, Any] = {
@@ -150,8 +194,8 @@ class _VLLM(Protocol):
             "return_token_ids": True,
             "seed": seed,
             "temperature": sampling.temperature,
-            "top_k": sampling.top_k or 0,
-            "top_p": 1.0 if sampling.top_p is None else sampling.top_p,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
             # The model's own defaults would count where nothing is said.
             "min_p": 0.0,
             "repetition_penalty": 1.0,
@@ -177,30 +221,16 @@ class _VLLM(Protocol):
         ended = choice["finish_reason"] == "stop"
         return Drawn(list(choice["token_ids"]), choice["logprobs"]["token_logprobs"], ended)
 
-    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        whole = [*prefix, *self._with_end(ids, limit)]
+    def _scoring(self, whole: list[int]) -> tuple[str, Any, Callable[[Any], list[float]]]:
         body = {"model": self.model, "prompt": whole, "echo": True, "max_tokens": 0, "logprobs": 0}
-
-        def read(answer: Any) -> float:
-            found = answer["choices"][0]["logprobs"]["token_logprobs"]
-            if len(found) != len(whole):
-                raise BadAnswer(f"{len(found)} log-probabilities of {len(whole)} tokens")
-            return math.fsum(found[len(prefix) :])
-
-        return self.client.ask("/v1/completions", body, read)
-
-    def encode(self, text: str) -> list[int]:
-        return self._tokens(prompt=text, add_special_tokens=False)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        body = {"model": self.model, "tokens": list(ids)}
-        return self.client.ask("/detokenize", body, lambda answer: str(answer["prompt"]))
+        return (
+            "/v1/completions",
+            body,
+            lambda answer: list(answer["choices"][0]["logprobs"]["token_logprobs"]),
+        )
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        return self._tokens(messages=messages, add_generation_prompt=True)
-
-    def _tokens(self, **body: Any) -> list[int]:
-        body = {"model": self.model, **body}
+        body = {"model": self.model, "messages": messages, "add_generation_prompt": True}
         return self.client.ask("/tokenize", body, lambda answer: list(answer["tokens"]))
 
 
@@ -215,6 +245,8 @@ class _LlamaCpp(Protocol):
     """
 
     largest_seed = 2**32 - 1  # which itself means a random one
+    text_field = "content"
+    plain_text: ClassVar = {"add_special": False, "parse_special": True}
 
     def __init__(self, client: Client, listed: Mapping[str, Any]) -> None:
         super().__init__(client, listed)
@@ -223,19 +255,8 @@ class _LlamaCpp(Protocol):
         meta = listed.get("meta") or {}
         self.vocabulary = int(meta.get("n_vocab", 0))
         self.about = {name: meta.get(name) for name in ("n_params", "size", "ftype")}
-        self._open_slots()
-
-    def _open_slots(self) -> None:
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(int(self.props.get("total_slots", 1))):
-            self._slots.put(slot)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in vars(self).items() if name != "_slots"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._open_slots()
+        # With more requests than slots, each would find the cache of another text.
+        client.concurrency = min(client.concurrency, int(self.props.get("total_slots", 1)))
 
     def find_special(self) -> None:
         names = [str(self.props.get(name) or "") for name in ("bos_token", "eos_token")]
@@ -257,17 +278,12 @@ class _LlamaCpp(Protocol):
         return self.client.ask("/completion", body | more, read)
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        drawn: Drawn = self._ask(
-            self._read,
-            prefix,
-            sampling.max_tokens,
-            post_sampling_probs=True,
-            seed=seed,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k or 0,
-            top_p=1.0 if sampling.top_p is None else sampling.top_p,
-            logit_bias=[[token, bias] for token, bias in sampling.logit_bias],
-        )
+        how = {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
+        how["logit_bias"] = [[token, bias] for token, bias in sampling.logit_bias]
+        n = sampling.max_tokens
+        drawn: Drawn = self._ask(self._read, prefix, n, post_sampling_probs=True, seed=seed, **how)
+        # Some versions go on to the end of a character.
+        drawn = Drawn(drawn.ids[:n], drawn.log_q[:n], drawn.ended and len(drawn.ids) <= n)
         for i in np.flatnonzero(np.isnan(drawn.log_q)):
             before = [*prefix, *drawn.ids[:i]]
             drawn.log_q[i] = self._listed(before, drawn.ids[i], sampling)
@@ -300,77 +316,50 @@ class _LlamaCpp(Protocol):
             listed = answer["completion_probabilities"][0]["top_logprobs"]
             return {entry["id"]: entry["logprob"] for entry in listed}
 
-        model = sampling.is_model
-        for n in [LISTED] * model + [self.vocabulary or 10**6]:
+        for n in [LISTED] * (not sampling.used) + [self.vocabulary or 10**6]:
             found = self._ask(read, prefix, 1, n_probs=n, logit_bias=[[plain, FORCED]])
             if token in found:
-                return float(found[token]) if model else _warped(found, token, sampling)
-        raise ServerError(f"the server at {self.client.root} does not list token {token}.")
+                break
+        else:
+            raise ServerError(f"the server at {self.client.root} does not list token {token}.")
+        if not sampling.used:
+            return float(found[token])
+        for biased, bias in sampling.logit_bias:
+            found[biased] += bias
+        warp = Warp(sampling.temperature, sampling.top_k or None, sampling.top_p)
+        warped = warp(torch.tensor(list(found.values()))).log_softmax(0)
+        return float(warped[list(found).index(token)])
 
-    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        """Score token by token; what came before is in the server's cache, in one slot."""
+    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> list[float]:
+        """Score token by token; what came before is in the server's cache."""
         tokens = self._with_end(ids, limit)
-        total, slot = 0.0, self._slots.get()
-        try:
-            for i, token in enumerate(tokens):
-                log_prob, ends = self._forced([*prefix, *tokens[:i]], token, slot)
-                total += log_prob
-                if ends:  # nothing is drawn after a token that ends the text
-                    return total if i >= len(ids) - 1 else -math.inf
-        finally:
-            self._slots.put(slot)
-        return total
+        found = []
+        for i, token in enumerate(tokens):
+            log_prob, ends = self._forced([*prefix, *tokens[:i]], token)
+            found.append(log_prob)
+            if ends:  # nothing is drawn after a token that ends the text
+                return found if i >= len(ids) - 1 else [-math.inf]
+        return found
 
-    def _forced(self, prefix: Sequence[int], token: int, slot: int) -> tuple[float, bool]:
+    def _forced(self, prefix: Sequence[int], token: int) -> tuple[float, bool]:
         """Return log a of one token, and whether it ends a text."""
 
         def read(answer: Any) -> tuple[float, bool]:
-            if answer["tokens"] != [token]:
+            if answer["tokens"][:1] != [token]:
                 raise BadAnswer(f"token {answer['tokens']} in place of {token}")
             entries = answer.get("completion_probabilities")
             return entries[0]["logprob"] if entries else math.nan, answer["stop_type"] == "eos"
 
-        log_prob, ends = self._ask(read, prefix, 1, logit_bias=[[token, FORCED]], id_slot=slot)
+        log_prob, ends = self._ask(read, prefix, 1, logit_bias=[[token, FORCED]])
         return self._listed(prefix, token, Sampling(1)) if math.isnan(log_prob) else log_prob, ends
-
-    def encode(self, text: str) -> list[int]:
-        body = {"content": text, "add_special": False, "parse_special": True}
-        return self.client.ask("/tokenize", body, lambda answer: list(answer["tokens"]))
-
-    def decode(self, ids: Sequence[int]) -> str:
-        body = {"tokens": list(ids)}
-        return self.client.ask("/detokenize", body, lambda answer: str(answer["content"]))
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         body = {"messages": messages}
         return self.encode(self.client.ask("/apply-template", body, lambda x: str(x["prompt"])))
 
 
-def _warped(raw: Mapping[int, float], token: int, sampling: Sampling) -> float:
-    """Return the log-probability of a token after bias, temperature, top-k and top-p."""
-    logits = dict(raw)
-    for biased, bias in sampling.logit_bias:
-        logits[biased] += bias
-    names = sorted(logits, key=lambda i: -logits[i])[: sampling.top_k]
-    falling = np.array([logits[i] for i in names]) / sampling.temperature
-    falling -= np.logaddexp.reduce(falling)
-    if sampling.top_p is not None:
-        kept = np.searchsorted(np.cumsum(np.exp(falling)), sampling.top_p) + 1
-        falling = falling[:kept] - np.logaddexp.reduce(falling[:kept])
-    found = dict(zip(names, falling.tolist(), strict=False))
-    return float(found.get(token, -math.inf))
-
-
 class _SGLang(Protocol):
     """SGLang, by its documented format."""
-
-    def check(self, sampling: Sampling) -> None:
-        super().check(sampling)
-        if sampling.cuts:
-            raise InputError(
-                "SGLang's log-probabilities leave out top_k and top_p, so log q would not be that "
-                "of the draw: leave them out."
-            )
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
         how: dict[str, Any] = {
@@ -395,18 +384,14 @@ class _SGLang(Protocol):
         body = {"input_ids": list(prefix), "sampling_params": how, "return_logprob": True}
         return self.client.ask("/generate", body, read)
 
-    def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> float:
-        whole = [*prefix, *self._with_end(ids, limit)]
+    def _scoring(self, whole: list[int]) -> tuple[str, Any, Callable[[Any], list[float]]]:
         how = {"max_new_tokens": 0, "temperature": 1.0}
         body = {"input_ids": whole, "sampling_params": how, "return_logprob": True}
-
-        def read(answer: Any) -> float:
-            pairs = answer["meta_info"]["input_token_logprobs"]
-            if [pair[1] for pair in pairs] != whole:
-                raise BadAnswer(f"log-probabilities of {len(pairs)} tokens, not of {len(whole)}")
-            return math.fsum(pair[0] for pair in pairs[len(prefix) :])
-
-        return self.client.ask("/generate", body | {"logprob_start_len": 0}, read)
+        return (
+            "/generate",
+            body | {"logprob_start_len": 0},
+            lambda answer: [pair[0] for pair in answer["meta_info"]["input_token_logprobs"]],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,6 +404,7 @@ class Kind:
     protocol: type[Protocol] | None = None
     start: str = ""  # the command that starts it
     drawn: str = ""  # how log q of a draw is found
+    leaves_out: tuple[str, ...] = ()  # settings that its log q does not count: they are refused
     given: str = ""  # how log a of given ids is found
     run: str = ""  # how we tested it
     refused: str = ""  # why it cannot be certified
@@ -433,15 +419,16 @@ KINDS = (
         start="vllm serve MODEL --logprobs-mode processed_logprobs",
         drawn="processed log-probabilities: with bias, mask, temperature, top-k and top-p",
         given="one pass over the ids as a prompt; always of the model itself",
-        run="run: `make test-vllm` (version 0.32 on a CPU, float32)",
+        run="run: `make test-vllm` (version 0.32 on a CPU)",
     ),
     Kind(
         name="llama.cpp",
         title="llama.cpp",
         owner="llamacpp",
         protocol=_LlamaCpp,
-        start="llama-server -m MODEL.gguf --parallel 4",
+        start="llama-server -m MODEL.gguf --parallel 4 --port 8080",
         drawn="`post_sampling_probs`: with bias, temperature, top-k and top-p",
+        leaves_out=("mask",),
         given="one short request for each token, by a bias that its raw log-probability ignores",
         run="run: `make test` (xllamacpp on a CPU, Q4_1)",
     ),
@@ -451,7 +438,8 @@ KINDS = (
         owner="sglang",
         protocol=_SGLang,
         start="python -m sglang.launch_server --model-path MODEL --enable-deterministic-inference",
-        drawn="`return_logprob`: with bias and temperature; top-k and top-p are refused",
+        drawn="`return_logprob`: with bias and temperature",
+        leaves_out=("top_k", "top_p", "mask"),
         given="one pass over the ids as a prompt (`logprob_start_len: 0`)",
         run="not run by us: written after its documentation, tested with recorded answers",
     ),
@@ -459,21 +447,23 @@ KINDS = (
         name="ollama",
         title="Ollama",
         owner="library",
-        refused="by its documentation it cannot score given ids. It runs GGUF files, as "
-        "llama.cpp's server does: serve the same file with that one",
+        refused="since 0.12.11 its answers have log-probabilities, but of texts of tokens and not "
+        "of their ids, and a prompt is a text whose tokens are not scored. Serve the same GGUF "
+        "file with llama.cpp's server",
     ),
     Kind(
         name="tgi",
         title="TGI",
         owner="tgi",
-        refused="by its documentation it takes texts and no token ids, so what is scored would be "
-        "encoded twice",
+        refused="it scores the tokens of a prompt (`decoder_input_details`), but a prompt is a "
+        "text: the ids that were drawn would be encoded again, and may become others",
     ),
     Kind(
         name="openai",
         title="OpenAI's own API",
         owner="openai",
-        refused="by its documentation it gives no token ids, and cannot score given ones",
+        refused="it names tokens by their texts, without ids, lists at most 5 of them (20 in a "
+        "chat), and refuses `echo` with `logprobs`, so given ids cannot be scored",
     ),
 )
 """All kinds that are told apart, those that can be certified first."""
@@ -485,20 +475,19 @@ for _kind in KINDS:
 def find_protocol(client: Client, model: str | None, kind: str | None) -> Protocol:
     """Find out the kind of a server and its model, and how to talk to it."""
     listed = client.ask("/v1/models", read=lambda answer: list(answer["data"]))
-    names = [str(entry.get("id")) for entry in listed]
-    if not listed:
+    named = {str(entry.get("id")): entry for entry in listed}
+    names = ", ".join(map(short_repr, named))
+    if not named:
         raise ServerError(f"the server at {client.root} has no model loaded.")
-    if model is None and len(names) > 1:
+    if model is None and len(named) > 1:
         raise InputError(
-            f"the server at {client.root} has {len(names)} models: give model, one of "
-            f"{', '.join(map(short_repr, names))}."
+            f"the server at {client.root} has {len(named)} models: give model, one of {names}."
         )
-    if model is not None and model not in names:
+    if model is not None and model not in named:
         raise InputError(
-            f"the server at {client.root} has no model {short_repr(model)}: it has "
-            f"{', '.join(map(short_repr, names))}."
+            f"the server at {client.root} has no model {short_repr(model)}: it has {names}."
         )
-    entry = listed[0 if model is None else names.index(model)]
+    entry = listed[0] if model is None else named[model]
     owner = str(entry.get("owned_by", ""))
     known = ", ".join(kind.name for kind in KINDS if kind.protocol)
     for found in KINDS:
@@ -519,9 +508,15 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
 
 def document() -> str:
     """Return the kinds in Markdown: the table of what is certified, and how each is started."""
-    rows = ["| server | log q of a draw | log a of given ids | tested |", "|---|---|---|---|"]
+    rows = [
+        "| server | log q of a draw | refused | log a of given ids | tested |",
+        "|---|---|---|---|---|",
+    ]
     certified = [kind for kind in KINDS if kind.protocol]
-    rows += [f"| {kind.title} | {kind.drawn} | {kind.given} | {kind.run} |" for kind in certified]
-    rows += [f"| {k.title} | refused: {k.refused} | | |" for k in KINDS if k.refused]
+    for k in certified:
+        left_out = ", ".join(f"`{name}`" for name in k.leaves_out)
+        rows.append(f"| {k.title} | {k.drawn} | {left_out} | {k.given} | {k.run} |")
+    refused = [f"- **{k.title}**: {k.refused}." for k in KINDS if k.refused]
     starts = [f"# {kind.title}\n{kind.start}" for kind in certified]
-    return "\n".join([*rows, "", "```sh", *starts, "```"])
+    lead = "Refused, whatever is asked of them:"
+    return "\n".join(["```sh", *starts, "```", "", *rows, "", lead, "", *refused])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from scipy import stats
 
 from quasir.draws.noise import tvd_of_noise
 from quasir.errors import InputError, ServerError
-from quasir.text.server_client import Client
 from quasir.text.server_kinds import Drawn, Protocol, Sampling
 
 FIRST, TEXTS, TOKENS = 400, 6, 24
@@ -63,9 +62,7 @@ class Probe:
     def lines(self) -> list[str]:
         """Return the report of a terminal."""
         marks = {True: "ok", False: "WRONG", None: "-"}
-        rows = [
-            f"  {check.name:<20} {marks[check.passed]:<6} {check.said}" for check in self.checks
-        ]
+        rows = [f"  {c.name:<18} {marks[c.passed]:<5} {c.said}" for c in self.checks]
         return [f"{self.server}, model {self.model}: {self.verdict}", *rows]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,54 +70,54 @@ class Probe:
         return asdict(self) | {"verdict": self.verdict}
 
 
-def probe_server(
-    client: Client, protocol: Protocol, prefix: Sequence[int], sampling: Sampling
-) -> Probe:
-    """Measure a server, as it would be used: after this prefix, with these settings."""
-    return _Prober(client, protocol, list(prefix), sampling).run()
+class Prober:
+    """Measures a server, as it would be used: after a prefix, with some settings."""
 
-
-class _Prober:
-    def __init__(
-        self, client: Client, protocol: Protocol, prefix: list[int], sampling: Sampling
-    ) -> None:
-        self.client, self.protocol, self.prefix, self.sampling = client, protocol, prefix, sampling
-        self.plain = Sampling(min(sampling.max_tokens, TOKENS))  # the model itself
+    def __init__(self, protocol: Protocol, prefix: list[int], sampling: Sampling) -> None:
+        self.protocol, self.prefix, self.sampling = protocol, prefix, sampling
+        self.client, self.end = protocol.client, protocol.end or 0
         self.open = prefix  # a prefix after which several tokens are likely
+        limit = min(sampling.max_tokens, TOKENS)
+        self.own = replace(sampling, max_tokens=limit) if sampling.scored else Sampling(limit)
         self.checks: list[Check] = []
         self.faults: dict[str, list[str]] = {"base": [], "proposal": []}
 
     def run(self) -> Probe:
+        """Return what was measured."""
         bias = self._first_tokens()
-        texts = self._draw(self.prefix, self.plain, range(TEXTS))
-        differences = self._given(texts)
-        self._batch(texts)
-        self._settings(bias, differences is not None)
-        self._end()
-        mismatch = math.inf if differences is None else float(np.abs(differences).max())
-        good_for = tuple(use for use, faults in self.faults.items() if not faults)
+        texts = self._draw(self.prefix, self.own, range(TEXTS))
+        mismatch = self._given(texts)
+        self._batch(texts[0])
+        self._settings(bias, math.isfinite(mismatch))
+        forced = self._draw(self.prefix, Sampling(2, logit_bias=((self.end, 100.0),)), [0])[0]
+        passed = forced.ended and forced.ids == [self.end] and not np.isnan(forced.log_q).any()
+        wrong = f"token {self.end} does not end a text, or is not counted"
+        self._add("end of a text", passed, "counted" if passed else wrong, "base", "proposal")
         faults = dict.fromkeys(fault for part in self.faults.values() for fault in part)
         return Probe(
             server=f"{self.protocol.kind.title} at {self.client.root}",
             model=self.protocol.model,
             checks=tuple(self.checks),
-            good_for=good_for,
+            good_for=tuple(use for use, faults in self.faults.items() if not faults),
             faults=tuple(faults),
             mismatch=mismatch,
         )
 
-    def _draw(self, prefix: list[int], sampling: Sampling, seeds: Sequence[int]) -> list[Drawn]:
+    def _draw(self, prefix: list[int], sampling: Sampling, seeds: Iterable[int]) -> list[Drawn]:
         drawn = self.client.map(lambda seed: self.protocol.draw(prefix, sampling, seed), seeds)
         for draw in drawn:  # an entry that is absent is not known
             draw.log_q.extend([math.nan] * (len(draw.ids) - len(draw.log_q)))
         return drawn
 
-    def _score(self, drawn: Drawn, prefix: list[int]) -> float:
-        """Return log a of the ids of a draw, as given ones; with the end, if it ended so."""
-        ids = drawn.ids[:-1] if drawn.ended and drawn.ids[-1] == self.protocol.end else None
-        if ids is not None:
-            return self.protocol.score(prefix, ids, len(ids) + 1)
-        return self.protocol.score(prefix, drawn.ids, len(drawn.ids))
+    def _apart(self, texts: list[Drawn], prefix: list[int], sampling: Sampling) -> Any:
+        """Return log-probabilities of draws, scored as given ids, less log q."""
+
+        def score(drawn: Drawn) -> float:
+            ids, n = drawn.ids, len(drawn.ids)
+            ids = ids[:-1] if drawn.ended and ids[-1] == self.end else ids
+            return self.protocol.log_q(prefix, ids, n, sampling)
+
+        return np.array(self.client.map(score, texts)) - [math.fsum(t.log_q) for t in texts]
 
     def _add(self, name: str, passed: bool | None, said: str, *spoilt: str) -> None:
         self.checks.append(Check(name, passed, said))
@@ -129,12 +126,9 @@ class _Prober:
 
     def _first_tokens(self) -> tuple[int, float]:
         """Compare first tokens with what was reported of them; return a bias that is seen."""
-        one = replace(self.sampling, max_tokens=1)
-        end = self.protocol.end
-        assert end is not None
-        for prefix in (self.prefix, [end]):
+        for prefix in (self.prefix, [self.end]):
             self.open = prefix
-            drawn = self._draw(prefix, one, range(FIRST))
+            drawn = self._draw(prefix, replace(self.sampling, max_tokens=1), range(FIRST))
             count = Counter(draw.ids[0] for draw in drawn)
             told: dict[int, list[float]] = defaultdict(list)
             for draw in drawn:
@@ -143,96 +137,66 @@ class _Prober:
             if max(share.values()) < CERTAIN and max(count.values()) < CERTAIN * FIRST:
                 break
         p_value, total = _chi_square(count, share)
-        said = f"{FIRST} first tokens, {len(count)} different: chi-square p = {p_value:.2g}"
-        passed = p_value > FALSE_ALARM
+        said = f"{FIRST} first tokens, {len(count)} different: p = {p_value:.2g}"
         if total > 1.001:
-            passed, said = False, f"{said}, and their probabilities add up to {total:.4g}"
-        if not passed:
-            said = f"the reported log q is not what is drawn from ({said})"
+            said = f"{said}; their probabilities add up to {total:.4g}"
+        passed = p_value > FALSE_ALARM and total <= 1.001
+        said = said if passed else f"the reported log q is not what is drawn from ({said})"
         self._add("log q of draws", passed, said, "base", "proposal")
         likely = count.most_common(1)[0][0]
         return likely, -4.0 if share[likely] > 0.5 else 4.0
 
-    def _given(self, texts: list[Drawn]) -> np.ndarray[Any, Any] | None:
-        """Score draws as given ids; return how much larger log a is, or None."""
+    def _given(self, texts: list[Drawn]) -> float:
+        """Score draws as given ids; return the most that they differ, or infinity."""
+        name = "log a of given ids"
         try:
-            again = self.client.map(lambda draw: self._score(draw, self.prefix), texts)
+            apart = np.abs(self._apart(texts, self.prefix, self.own))
         except (ServerError, InputError) as error:
-            self._add("log a of given ids", False, f"given ids cannot be scored: {error}", "base")
-            return None
-        difference = np.array(again) - [math.fsum(draw.log_q) for draw in texts]
-        tokens = sum(len(draw.ids) for draw in texts)
-        difference[np.isnan(difference)] = np.inf
-        most = float(np.abs(difference).max())
-        said = (
-            f"{len(texts)} draws, scored again, differ by {np.abs(difference).mean():.2g} nats per "
-            f"text, at most {most:.2g}, which adds {tvd_of_noise(most):.2g} to a TVD"
-        )
-        passed = bool(np.abs(difference).sum() <= WRONG * tokens)
-        if not passed:
-            said = f"given ids are scored by something else than what draws ({said})"
-        self._add("log a of given ids", passed, said, "base")
-        return difference
+            self._add(name, False, f"given ids cannot be scored: {error}", "base")
+            return math.inf
+        apart[np.isnan(apart)] = np.inf
+        most, tokens = float(apart.max()), sum(len(draw.ids) for draw in texts)
+        said = f"off by at most {most:.2g} nats a text: TVD + {tvd_of_noise(most):.2g}"
+        passed = bool(apart.sum() <= WRONG * tokens)
+        said = said if passed else f"given ids are not scored by what draws ({said})"
+        self._add(name, passed, said, "base")
+        return most
 
-    def _batch(self, texts: list[Drawn]) -> None:
-        alone = [self.protocol.draw(self.prefix, self.plain, 0) for _ in range(2)]
-        if alone[0].ids != alone[1].ids:
-            said = "the same seed gave two different texts: a run cannot be repeated, or resumed"
-            self._add("a seed alone", None, said)
-            return
-        both = zip(alone[0].ids, texts[0].ids, strict=False)
-        same = next((i for i, (a, b) in enumerate(both) if a != b), None)
-        n = min(len(alone[0].ids), len(texts[0].ids)) if same is None else same
-        pairs = zip(alone[0].log_q[:n], texts[0].log_q[:n], strict=False)
-        apart = max((abs(a - b) for a, b in pairs), default=0.0)
-        if same is None:
-            said = f"the same text alone and among {len(texts)}; log q differs by {apart:.2g}"
-            self._add("a seed in a batch", True, said)
+    def _batch(self, among: Drawn) -> None:
+        """Draw a seed alone, twice, and compare with the text that it gave among others."""
+        one, two = (self._draw(self.prefix, self.own, [0])[0] for _ in range(2))
+        name, same = "a seed in a batch", one.ids == two.ids == among.ids
+        if same:
+            most = np.abs(np.subtract(one.log_q, among.log_q)).max()
+            said = f"the same text as alone; log q differs by {most:.2g}"
+        elif one.ids == two.ids:
+            said = "another text than alone: draws are right, but a resumed run may differ"
         else:
-            said = (
-                f"another text among {len(texts)}, from token {same} on: draws are right, but a "
-                "run that was stopped may go on with other texts"
-            )
-            self._add("a seed in a batch", None, said)
+            said = "a seed gives two texts, even alone: a run cannot be repeated, or resumed"
+        self._add(name, True if same else None, said)
 
     def _settings(self, bias: tuple[int, float], can_score: bool) -> None:
         """Look for temperature, top-p and a bias in the numbers."""
-        if not can_score:
-            self._add("settings seen", None, "not known, because given ids cannot be scored")
-            return
-        two = Sampling(min(self.plain.max_tokens, 12))
+        some = Sampling(min(self.own.max_tokens, 12))
         tried = {
-            "temperature": replace(two, temperature=0.6),
-            "top_p": replace(two, top_p=0.5),
+            "temperature": replace(some, temperature=0.6),
+            "top_p": replace(some, top_p=0.5),
             "logit_bias": Sampling(1, logit_bias=(bias,)),
         }
-        used = {
-            "temperature": self.sampling.temperature != 1,
-            "top_p": self.sampling.cuts,
-            "logit_bias": bool(self.sampling.logit_bias),
-        }
+        used = [*self.sampling.used, *(["top_p"] if self.sampling.top_k else [])]
         for name, sampling in tried.items():
-            try:
-                self.protocol.check(sampling)
-            except InputError as error:
-                self._add(f"{name} seen", None, f"refused: {error}")
-                continue
-            texts = self._draw(self.open, sampling, range(TEXTS))
-            raw = self.client.map(lambda draw: self._score(draw, self.open), texts)
-            pairs = zip(texts, raw, strict=True)
-            moved = sum(abs(math.fsum(draw.log_q) - score) for draw, score in pairs)
-            seen = moved > UNSEEN * sum(len(draw.ids) for draw in texts)
-            said = "in log q" if seen else f"{name} is not in log q, so it is not that of the draw"
-            passed = True if seen else (False if used[name] else None)
-            self._add(f"{name} seen", passed, said, "proposal", "base")
-
-    def _end(self) -> None:
-        end = self.protocol.end
-        assert end is not None
-        forced = self.protocol.draw(self.prefix, Sampling(2, logit_bias=((end, 100.0),)), 0)
-        passed = forced.ended and forced.ids == [end] and len(forced.log_q) == 1
-        said = "has its entry" if passed else f"token {end} does not end a text, or is not counted"
-        self._add("the end of a text", passed, said, "base", "proposal")
+            passed: bool | None = None
+            if not can_score:
+                said = "not known, because given ids cannot be scored"
+            elif name in self.protocol.kind.leaves_out:
+                said = "not in log q: refused"
+            else:
+                texts = self._draw(self.open, sampling, range(TEXTS))
+                moved = np.abs(self._apart(texts, self.open, Sampling(sampling.max_tokens))).sum()
+                seen = moved > UNSEEN * sum(len(draw.ids) for draw in texts)
+                said = "in log q" if seen else f"{name} is not in log q, so log q is not the draw's"
+                passed = True if seen else (False if name in used else None)
+            self._add(name, passed, said, "proposal", "base")
 
 
 def _chi_square(count: Counter[int], share: dict[int, float]) -> tuple[float, float]:
