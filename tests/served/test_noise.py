@@ -8,6 +8,7 @@ import pytest
 
 import quasir as qr
 from quasir.draws.noise import log_ratio_noise, tvd_of_noise
+from tests.text import tiny
 
 P = np.array([0.30, 0.25, 0.20, 0.15, 0.07, 0.03])
 Q = np.array([0.10, 0.15, 0.15, 0.20, 0.20, 0.20])
@@ -86,6 +87,20 @@ def test_draws_carry_the_warning_and_estimates_are_right_up_to_it():
     assert tvd_of_noise(0.2) / 2 < true < certificate.tvd.high + tvd_of_noise(0.2) + se
     log_z = certificate.log_z
     assert abs(log_z.value) <= 0.2 + 4 * log_z.se
+
+
+def test_a_model_in_bfloat16_states_its_noise():
+    """A pass over a whole text rounds otherwise than one token after another."""
+    words = tiny.tokenizer(["a", "b", "c", "d"])
+    network = tiny.gpt2(len(words), scale=0.1, n_embd=576, n_layer=3, n_head=9)
+    single = qr.text.CausalLM(model=network, tokenizer=words, max_tokens=20)
+    assert single.mismatch == 0.0
+    half = qr.text.CausalLM(model=network.bfloat16(), tokenizer=words, max_tokens=20)
+    assert 0.001 < half.mismatch < 2
+    other, target = half.varied(temperature=1.2), half * qr.features.contains("a")
+    assert log_ratio_noise(target, other) == half.mismatch
+    (warning,) = qr.draw(target, other, 64, seed=0).warnings
+    assert f"up to {half.mismatch:.2g} nats away from what they were drawn with" in warning
 
 
 def test_a_ratio_above_its_ceiling_neither_stops_a_run_nor_is_hidden():

@@ -1,12 +1,16 @@
 """Served models in recipes and commands: runs, contexts, kills, and `quasir doctor --server`."""
 
 import json
+import pickle
 
+import numpy as np
 import pytest
 import yaml
 
 import quasir as qr
 from quasir.errors import RecipeError
+from quasir.runs.active_run import ActiveRun
+from quasir.runs.contexts import WorkerSpec
 from quasir.runs.integrity import recipe_hash
 from quasir.store import Store
 from tests.cli.helpers import inside, quasir, start
@@ -40,15 +44,36 @@ def url():
         yield address
 
 
-def test_a_recipe_names_a_server(url, tmp_path):
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe(url)))
-    assert inside("run", tmp_path / "r.yaml", "--out", tmp_path / "run")[0] == 0
+def test_a_recipe_names_a_server_and_its_key_is_written_nowhere(url, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUASIR_TEST_KEY", "very-secret")
+    made = recipe(url)
+    made["base"]["server"]["key"] = "QUASIR_TEST_KEY"
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(made))
+    code, *said = inside("run", tmp_path / "r.yaml", "--out", tmp_path / "run")
+    assert code == 0
+    written = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert not any(b"very-secret" in text for text in [*written, *map(str.encode, said)])
+    assert any(b"QUASIR_TEST_KEY" in text for text in written)
     store = Store.open(tmp_path / "run")
     assert {m["server"] for m in store.manifest.models} == {"vllm"}
     items = [sample["text"] for sample in samples(tmp_path / "run")]
     assert len(items) == 20
     assert all("c" in text for text in items)
     assert "the server at" in (tmp_path / "run/report.html").read_text()
+
+
+def test_workers_get_what_the_probe_found(tmp_path):
+    double = Double()
+    with serving(double) as url:
+        run = ActiveRun.begin(qr.recipes.from_dict(recipe(url)), tmp_path, tmp_path / "run")
+        spec = WorkerSpec.of(run.builder, run.entries, run.store)
+        probed = len(double.seeds)
+        worker = pickle.loads(pickle.dumps(spec))()
+        worker.built(run.entries[0]).base.sample(3, np.random.default_rng(0))
+    worker.loaded["folder"].cleanup()
+    assert probed > 400
+    assert len(double.seeds) == probed + 3
 
 
 @pytest.mark.parametrize("proposal", [{"logit_bias": {"3": 2.0}}, {"temperature": 1.3}])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
+from quasir.draws.noise import tvd_of_noise
 from quasir.errors import ServerError
 from tests.served.real_servers import smollm2_folder, vllm_server
 
@@ -48,8 +49,25 @@ def test_it_scores_and_draws_as_the_same_weights_in_this_process(served, here):
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.7}, {"top_k": 20}, {"top_p": 0.8}])
 def test_log_q_includes_what_is_sampled_with(served, here, settings):
-    items, log_q = served.varied(**settings).sample(24, np.random.default_rng(0))
-    np.testing.assert_allclose(here.varied(**settings).log_prob(items), log_q, atol=5e-3)
+    there, ours = served.varied(**settings), here.varied(**settings)
+    items, log_q = there.sample(24, np.random.default_rng(0))
+    np.testing.assert_allclose(ours.log_prob(items), log_q, atol=5e-3)
+    if there.sampling.scored:  # texts of another model too
+        items, log_q = ours.sample(8, np.random.default_rng(1))
+        np.testing.assert_allclose(there.log_prob(items), log_q, atol=5e-3)
+
+
+def test_a_boost_is_mixed_with_the_base(served):
+    (paris,) = served.protocol.encode(" Paris")
+    boosted, target = served.varied(logit_bias={paris: 3.0}), served * qr.features.contains("Paris")
+    draws = qr.draw(target, qr.Mixture([boosted, served]), 64, seed=7)
+    assert draws.log_ratio.max() <= draws.known.log_ceiling == pytest.approx(math.log(2))
+    own, mixed = (
+        qr.tradeoff(each).at(beta=2.0).log_z
+        for each in (qr.draw(target, served, 300, seed=8), draws)
+    )
+    print(f"log Z by the base {own}, with a boost {mixed}")
+    assert abs(own.value - mixed.value) < 4 * math.hypot(own.se, mixed.se)
 
 
 def test_z_and_the_trade_off_agree_with_this_process(served, here):
@@ -74,6 +92,25 @@ def test_a_mask_is_a_proposal_whose_normaliser_is_known(served):
     log_a = served.log_prob(items)
     assert (log_q >= log_a - 1e-3).all()  # log q - log a is minus the log of the mass that is left
     assert (log_q > log_a + 0.5).any()
+
+
+def test_bfloat16_is_noisy_and_says_so():
+    options = ("--logprobs-mode", "processed_logprobs", "--dtype", "bfloat16")
+    with vllm_server(PYTHON, *options) as url:
+        half = qr.text.Served(url, prompt=PROMPT, max_tokens=24)
+        items, log_q = half.sample(48, np.random.default_rng(0))
+        apart = np.abs(half.log_prob(items) - log_q)
+        tokens = sum(min(len(text.token_ids) + 1, 24) for text in items)
+        print(f"\nbfloat16: {apart.mean():.2g} nats per text, at most {apart.max():.2g},")
+        print(
+            f"{apart.sum() / tokens:.2g} per token; adds {tvd_of_noise(apart.max()):.2g} to a TVD"
+        )
+        print("\n".join(half.probe.lines()))
+        assert 0.001 < apart.mean() < 1
+        assert half.mismatch > 0.001
+        target = half * qr.features.contains("Paris")
+        draws = qr.draw(target, half.prompted(f"Paris! {PROMPT}"), 16, seed=0)
+        assert any("nats away from what they were drawn with" in text for text in draws.warnings)
 
 
 def test_one_with_raw_log_probabilities_is_refused_at_another_temperature():

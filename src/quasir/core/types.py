@@ -110,7 +110,7 @@ OPTIONAL: Mapping[str, Any] = {
     "strata": None,  # callable(cuts): points for all of it, and the log of the mass of each
     "max_tokens": None,  # int: the longest sequence of tokens that it can give
     "tokenizer": None,  # the tokenizer of its texts
-    "scores_given": True,  # bool: it can score items that it did not draw
+    "scores_given": True,  # bool: it scores items that it did not draw, at little cost
     "mismatch": 0.0,  # float: how far its scores are from what it draws with, in nats per item
     "rows_at_once": None,  # int: how many items to draw before they are kept
     "sample_scored": None,  # callable(n, rng): items, log q, and log a of its `base`

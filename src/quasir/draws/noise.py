@@ -1,6 +1,7 @@
-"""Noise in the ratios: what it adds to TVD, where scores come from a server.
+"""Noise in the ratios: what it adds to TVD, where scores are not what draws were made with.
 
-A server may score given texts with other kernels than those that drew them. Let every log ratio
+A server, or a model in bfloat16, scores given texts with other rounding than that which drew them.
+Let every log ratio
 that is used differ from the true one by at most delta. What a certificate says is then true of the
 target with noise, whose probabilities are within a factor e^delta of P(x): it is within
 tanh(delta/2) of p in TVD, and so that much is added to every TVD. docs/servers.md has the proof.
@@ -50,10 +51,10 @@ def noise_warnings(target: Target, proposal: Proposal) -> tuple[str, ...]:
     if delta <= NEGLIGIBLE:
         return ()
     return (
-        f"The server scores given texts up to {delta:.2g} nats away from what it drew them with, "
+        f"Given texts are scored up to {delta:.2g} nats away from what they were drawn with, "
         "as far as a few texts showed. If no ratio is off by more, this adds at most "
-        f"{tvd_of_noise(delta):.2g} to every TVD here, a guaranteed one too. A server with float32 "
-        "weights has less noise (docs/servers.md).",
+        f"{tvd_of_noise(delta):.2g} to every TVD here, a guaranteed one too. A model in float32 "
+        "has less noise (docs/servers.md).",
     )
 
 

@@ -156,7 +156,7 @@ class ActiveRun:
             n,
             self.entries,
             self.builder,
-            load=WorkerSpec.of(self.recipe, self.entries, self.store),
+            load=WorkerSpec.of(self.builder, self.entries, self.store),
             progress=progress,
             engine=engine,
         )

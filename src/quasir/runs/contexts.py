@@ -20,7 +20,7 @@ import numpy as np
 from quasir import recipes
 from quasir.core.files import write_text
 from quasir.core.streams import context_seed
-from quasir.core.types import Proposal
+from quasir.core.types import Proposal, optional_attribute
 from quasir.draws.ceiling import RatioBounds
 from quasir.draws.draws import Draws
 from quasir.draws.support import BaseCheck
@@ -192,14 +192,21 @@ class WorkerSpec:
     entry: Entry  # a context whose models are looked at
     files: tuple[tuple[str, bytes], ...]  # name and content of the user's own code
     models: tuple[Mapping[str, Any], ...]  # with other models the draws would differ
+    served: Mapping[Any, Any]  # models on a server, which were probed already
 
     @classmethod
-    def of(cls, recipe: Recipe, entries: Sequence[Entry], store: Store) -> WorkerSpec:
+    def of(cls, builder: Builder, entries: Sequence[Entry], store: Store) -> WorkerSpec:
         """Return the builder of a run."""
+        recipe, loaded = builder.recipe, builder.loaded
         paths = own_files(recipe, store.folder).items()
         files = tuple((name, path.read_bytes()) for name, path in paths)
         entry = next(entry for entry in entries if entry.failed is None)
-        return cls(recipes.dump(recipe), entry, files, tuple(store.manifest.models))
+        served = {key: lm for key, lm in loaded.items() if key[0] == "served"}
+        if served:
+            built = builder.built(entry)
+            for part in (built.base, built.proposal, *getattr(built.proposal, "components", ())):
+                optional_attribute(part, "mismatch")  # which probes the server
+        return cls(recipes.dump(recipe), entry, files, tuple(store.manifest.models), served)
 
     def __call__(self) -> Builder:
         """Load the models."""
@@ -210,7 +217,7 @@ class WorkerSpec:
             path.write_bytes(content)
         recipe = recipes.parse(self.recipe, "recipe.yaml")
         builder = Builder(recipe, Path(kept.name), bool(self.files))
-        builder.loaded["folder"] = kept
+        builder.loaded |= {"folder": kept, **self.served}
         models = builder.built(self.entry).models
         if models != list(self.models):
             raise StoreError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
@@ -23,6 +24,9 @@ from quasir.text.fingerprints import tokenizer_digest, weights_digest
 from quasir.text.loading import hash_weights, load
 from quasir.text.log_prob import score_texts
 from quasir.text.texts import Texts, as_texts
+
+MEASURED = 16
+"""Texts that are scored again, to see the rounding of a model with fewer digits than float32."""
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound="NetworkLM")
@@ -257,6 +261,17 @@ class NetworkLM(Network, LanguageModel):
         """Number of logits: some models have more than their tokenizer has tokens."""
         weight = getattr(self.model.get_output_embeddings(), "weight", None)
         return int(self.model.config.vocab_size if weight is None else weight.shape[0])
+
+    @cached_property
+    def mismatch(self) -> float:
+        """The most that scores of draws differ from log q, in nats per text: 0 in float32.
+
+        With fewer digits, a pass over a whole text rounds otherwise than one token after another.
+        """
+        if self.model.dtype in (torch.float32, torch.float64):
+            return 0.0
+        items, log_q = self.sample(MEASURED, np.random.default_rng(0))
+        return float(np.abs(self.log_prob(items) - log_q).max())
 
     @torch.inference_mode()
     def _draw(self, uniforms: Array) -> Batch:
