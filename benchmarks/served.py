@@ -1,10 +1,12 @@
 """Served models against a bare client, at the same concurrency and with the same requests.
 
-    python -m benchmarks.served --url http://localhost:8000 --draws 128 --tokens 24 --concurrency 8
+    python -m benchmarks.served                                    # starts llama.cpp with SmolLM2
+    python -m benchmarks.served --vllm .venv-vllm/bin/python       # starts vLLM with it
+    python -m benchmarks.served --url http://localhost:8000 --draws 128 --concurrency 8
 
 A bare client sends the same completions with a pool of threads and reads nothing but the answers.
-Both alternate in one run, and the shortest time of each counts. Without --url, llama.cpp's server
-is started with SmolLM2 (`tests/served/real_servers.py`).
+Both alternate in one run, and the shortest time of each counts. `tools/vllm_environment.py` makes
+the environment of vLLM.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import numpy as np
 
 import quasir as qr
 from benchmarks import show
+from tests.served.real_servers import llama_server, vllm_server
 
 PROMPT = "The capital of France is"
 
@@ -80,6 +83,7 @@ def rows(url, n, tokens, concurrency, times):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url")
+    parser.add_argument("--vllm", metavar="PYTHON", help="interpreter of an environment with vLLM")
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--concurrency", type=int, default=4)
@@ -87,8 +91,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:
         address = given.url
-        if address is None:
-            from tests.served.real_servers import llama_server
-
+        if given.vllm is not None:
+            address = stack.enter_context(vllm_server(given.vllm))
+        elif address is None:
             address, _ = stack.enter_context(llama_server(slots=given.concurrency))
         show.table(rows(address, given.draws, given.tokens, given.concurrency, given.times))

@@ -1,6 +1,6 @@
 """Real servers of SmolLM2 on this machine, each in a process of its own.
 
-``python -m tests.served.real_servers FILE SLOTS PORT`` is the process of llama.cpp: it writes its
+``python -m tests.served.real_servers SLOTS PORT`` is the process of llama.cpp: it writes its
 address, and ends with its input.
 """
 
@@ -28,8 +28,7 @@ def smollm2_folder():
 @contextmanager
 def llama_server(slots=2, port=0):
     """Run llama.cpp's server; yield its address and its process."""
-    file = next(Path(smollm2_folder()).glob("*.gguf"))
-    command = [sys.executable, "-m", "tests.served.real_servers", str(file)]
+    command = [sys.executable, "-m", "tests.served.real_servers"]
     with subprocess.Popen(
         [*command, str(slots), str(port)],
         cwd=ROOT,
@@ -79,13 +78,13 @@ def _answers(url):
         return False
 
 
-def main(file, slots, port):
-    """Serve a GGUF file until the input ends."""
+def main(slots=4, port=8080):
+    """Serve SmolLM2 until the input ends."""
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = file
-    parameters.n_parallel, parameters.n_ctx, parameters.port = int(slots), 512 * int(slots), port
+    parameters.model.path = str(next(Path(smollm2_folder()).glob("*.gguf")))
+    parameters.n_parallel, parameters.n_ctx, parameters.port = slots, 512 * slots, port
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(parameters)
     print(server.listening_address, flush=True)
@@ -94,4 +93,4 @@ def main(file, slots, port):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(*map(int, sys.argv[1:]))

@@ -78,7 +78,9 @@ def _probe(server: str, model: str | None, key: str | None, json: bool) -> None:
     """Print what a probe of a server finds."""
     from quasir.text import Served
 
-    probe = Served(server, model=model, key=key).probe
+    served = Served(server, model=model, key=key)
+    print(f"probing {served.client.root} with some 500 short requests", file=sys.stderr)
+    probe = served.probe
     print(jsonlib.dumps(probe.to_dict(), indent=2) if json else "\n".join(probe.lines()))
     if not probe.good_for:
         raise typer.Exit(FAILED)

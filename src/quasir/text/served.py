@@ -128,32 +128,40 @@ class Served(LanguageModel):
             mask=mask,
         )
 
-    def _set(self, **settings: Any) -> None:
+    def _set(
+        self,
+        max_tokens: int,
+        prompt: str | None,
+        chat: Any,
+        logit_bias: Any,
+        mask: Any,
+        **warp: Any,
+    ) -> None:
         """Check and take what can vary from one model of a server to another."""
-        self.settings = settings
-        self.max_tokens = check_count("max_tokens", settings["max_tokens"])
-        self.warp = Warp(settings["temperature"], settings["top_k"], settings["top_p"])
+        given = {"max_tokens": max_tokens, "prompt": prompt, "chat": chat}
+        self.settings = given | warp | {"logit_bias": logit_bias, "mask": mask}
+        self.max_tokens, self.warp = check_count("max_tokens", max_tokens), Warp(**warp)
         self.sampling = Sampling(
-            self.max_tokens,
+            max_tokens,
             float(self.warp.temperature),
             self.warp.top_k or 0,
             1.0 if self.warp.top_p is None else self.warp.top_p,
-            _biases(settings["logit_bias"]),
-            json.dumps(settings["mask"], sort_keys=True) if settings["mask"] else "",
+            _biases(logit_bias),
+            json.dumps(mask, sort_keys=True) if mask else "",
         )
         self.protocol.check(self.sampling)
-        self.prompt, self.chat = settings["prompt"], as_chat(settings["chat"])
-        if self.prompt is not None and self.chat is not None:
+        self.prompt, self.chat = prompt, as_chat(chat)
+        if prompt is not None and self.chat is not None:
             raise InputError("give a prompt or a chat, not both.")
         if self.chat is not None and isinstance(self.tokenizer, ServerTokenizer):
             messages = [{"role": role, "content": content} for role, content in self.chat]
             self.prefix = self.protocol.encode_chat(messages)
         else:
-            self.prefix = prefix_tokens(self.tokenizer, self.prompt, self.chat, self.name)
+            self.prefix = prefix_tokens(self.tokenizer, prompt, self.chat, self.name)
         context = self.protocol.context
-        if context is not None and len(self.prefix) + self.max_tokens > context:
+        if context is not None and len(self.prefix) + max_tokens > context:
             raise InputError(
-                f"max_tokens = {self.max_tokens}, after {len(self.prefix)} tokens of prompt, is "
+                f"max_tokens = {max_tokens}, after {len(self.prefix)} tokens of prompt, is "
                 f"more than the {context} tokens that the server takes: set max_tokens to at most "
                 f"{context - len(self.prefix)}, or start the server with a longer context."
             )
@@ -171,11 +179,6 @@ class Served(LanguageModel):
     def prompted(self, prompt: str) -> Served:
         """Return this model with a prompt: it draws and scores continuations of the prompt."""
         return self.varied(prompt=prompt)
-
-    @property
-    def end(self) -> int | None:
-        """The token that ends a text."""
-        return self.protocol.end
 
     @property
     def truncates(self) -> bool:

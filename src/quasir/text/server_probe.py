@@ -63,7 +63,8 @@ class Probe:
         """Return the report of a terminal."""
         marks = {True: "ok", False: "WRONG", None: "-"}
         rows = [f"  {c.name:<18} {marks[c.passed]:<5} {c.said}" for c in self.checks]
-        return [f"{self.server}, model {self.model}: {self.verdict}", *rows]
+        name = self.model.rpartition("/")[2]
+        return [f"{self.server}: {self.verdict}", f"  {'model':<24} {name}", *rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
