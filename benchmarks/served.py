@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import numpy as np
+from tests.served.real_servers import llama_server, vllm_server
 
 import quasir as qr
 from benchmarks import show
-from tests.served.real_servers import llama_server, vllm_server
 
 PROMPT = "The capital of France is"
 

@@ -173,7 +173,7 @@ def test_it_agrees_with_the_same_weights_in_this_process(url):
         assert abs(a.value - b.value) < 4 * math.hypot(a.se, b.se)
 
 
-DRAWS = 160
+DRAWS = 2_000
 
 
 def kept(folder):
@@ -188,7 +188,7 @@ def test_a_run_that_is_killed_and_whose_server_restarts_ends_with_the_same_conte
         "features": {"paris": {"contains": "Paris"}},
         "want": {"paris": 1},
         "draws": DRAWS,
-        "max_tokens": 4,
+        "max_tokens": 2,
     }
     contents = []
     for name, kills in (("killed", 2), ("whole", 0)):

@@ -1,12 +1,10 @@
 """Served models against a small server whose distribution is known exactly."""
 
 import itertools
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import quasir as qr
 from quasir.errors import InputError, ServerError
@@ -153,20 +151,16 @@ def test_a_server_that_draws_at_another_temperature_is_caught_by_its_first_token
     [
         ("scores", "good as a proposal only", "not scored by what draws"),
         ("no_end", "refused", "not counted"),
+        ("no_seed", "refused", "cannot be repeated"),
     ],
 )
 def test_the_probe_says_what_a_server_is_good_for(double, url, lie, verdict, words):
     double.lies = {lie}
     probe = served(url).probe
     assert probe.verdict == verdict
-    assert words in " ".join(probe.faults)
+    assert words in "\n".join(probe.lines())
     assert verdict in probe.lines()[0]
     assert probe.to_dict()["verdict"] == verdict
-
-
-def test_a_server_that_ignores_seeds_is_named(double, url):
-    double.lies = {"no_seed"}
-    assert "cannot be repeated" in "\n".join(served(url).probe.lines())
 
 
 def test_noise_of_the_server_is_stated_on_the_certificate(double, url):
@@ -305,25 +299,9 @@ def test_another_tokenizer_is_refused(double, url):
         base.log_prob(texts)
 
 
-def test_the_key_is_sent_and_written_nowhere(double, url, monkeypatch):
-    monkeypatch.setenv("QUASIR_TEST_KEY", "very-secret")
-    base = served(url, key="QUASIR_TEST_KEY", trust=True)
-    base.sample(1, np.random.default_rng(0))
-    assert {h["Authorization"] for h in double.headers} == {"Bearer very-secret"}
-    for written in (repr(base), str(base.identity()), repr(pickle.dumps(base))):
-        assert "very-secret" not in written
-
-
 def test_requests_at_once_are_bounded(double, url):
     served(url, concurrency=3, trust=True).sample(60, np.random.default_rng(0))
     assert double.most_at_once <= 3
-
-
-def test_a_pickled_model_draws_the_same(url):
-    base = served(url, trust=True)
-    copied = pickle.loads(pickle.dumps(base))
-    wanted, found = (m.sample(5, np.random.default_rng(0)) for m in (base, copied))
-    np.testing.assert_array_equal(found.log_q, wanted.log_q)
 
 
 def test_a_chat_goes_through_the_template_of_the_server(url):
@@ -334,17 +312,6 @@ def test_texts_that_cannot_be_drawn_have_probability_zero(url):
     base = served(url, trust=True)
     texts = qr.text.Texts.of([[1, END, 2], [1] * (LIMIT + 1)], base.tokenizer)
     assert (base.log_prob(texts) == -np.inf).all()
-
-
-def test_draws_follow_the_model(url):
-    base = served(url, max_tokens=2, trust=True, concurrency=8)
-    items, _ = base.sample(2000, np.random.default_rng(5))
-    texts = [list(ids) for n in (0, 1, 2) for ids in itertools.product(range(1, 5), repeat=n)]
-    counts = {tuple(ids): 0 for ids in texts}
-    for i in range(len(items)):
-        counts[tuple(items.token_ids(i).tolist())] += 1
-    expected = 2000 * np.exp([log_a([START], ids, 2) for ids in texts])
-    assert stats.chisquare(list(counts.values()), expected).pvalue > 1e-6
 
 
 def test_a_mask_is_sent_as_it_is_given_and_cuts_the_support(double, url):

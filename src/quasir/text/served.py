@@ -183,7 +183,7 @@ class Served(LanguageModel):
     @property
     def truncates(self) -> bool:
         """Whether top-k, top-p or a mask gives some texts probability 0."""
-        return not self.sampling.scored
+        return bool(self.sampling.cuts)
 
     @property
     def scores_given(self) -> bool:
@@ -255,8 +255,7 @@ class Served(LanguageModel):
         return ids, math.fsum(drawn.log_q)
 
     def _score(self, texts: Texts) -> Array:
-        if not self.sampling.scored:
-            cut = " and ".join({"top_k", "top_p", "mask"} & {*self.sampling.used})
+        if cut := " and ".join(self.sampling.cuts):
             raise InputError(
                 f"{self!r} draws with {cut}, and no server tells which tokens that leaves after a "
                 "text that it did not draw: log q of such texts is not known. So this model can be "

@@ -50,9 +50,9 @@ class Sampling:
         return [name for name, value in vars(self).items() if value != getattr(plain, name)]
 
     @property
-    def scored(self) -> bool:
-        """Whether log q of given ids is known: not where a cut or a mask removes tokens."""
-        return not {"top_k", "top_p", "mask"} & {*self.used}
+    def cuts(self) -> list[str]:
+        """The settings that remove tokens: with them, log q of given ids is not known."""
+        return [name for name in self.used if name in ("top_k", "top_p", "mask")]
 
 
 class Drawn(NamedTuple):

@@ -79,7 +79,7 @@ class Prober:
         self.client, self.end = protocol.client, protocol.end or 0
         self.open = prefix  # a prefix after which several tokens are likely
         limit = min(sampling.max_tokens, TOKENS)
-        self.own = replace(sampling, max_tokens=limit) if sampling.scored else Sampling(limit)
+        self.own = Sampling(limit) if sampling.cuts else replace(sampling, max_tokens=limit)
         self.checks: list[Check] = []
         self.faults: dict[str, list[str]] = {"base": [], "proposal": []}
 
