@@ -196,7 +196,7 @@ KNOWN = {
     "runs/outcome.py": 1,
     "recipes/building.py": 1,
     "recipes/explain.py": 1,  # marks around a name, no command
-    "text/server_kinds.py": 1,  # the same
+    "text/server_kinds.py": 3,  # the same
     "runs/finding.py": 1,
     "store/store.py": 1,
     "text/fetching.py": 1,
