@@ -97,15 +97,15 @@ def test_a_mask_is_a_proposal_whose_normaliser_is_known(served):
 def test_bfloat16_is_noisy_and_says_so():
     options = ("--logprobs-mode", "processed_logprobs", "--dtype", "bfloat16")
     with vllm_server(PYTHON, *options) as url:
-        half = qr.text.Served(url, prompt=PROMPT, max_tokens=24)
-        items, log_q = half.sample(48, np.random.default_rng(0))
-        apart = np.abs(half.log_prob(items) - log_q)
-        tokens = sum(min(len(text.token_ids) + 1, 24) for text in items)
-        print(f"\nbfloat16: {apart.mean():.2g} nats per text, at most {apart.max():.2g},")
-        print(
-            f"{apart.sum() / tokens:.2g} per token; adds {tvd_of_noise(apart.max()):.2g} to a TVD"
-        )
-        print("\n".join(half.probe.lines()))
+        for at_once in (16, 1):
+            half = qr.text.Served(url, prompt=PROMPT, max_tokens=24, concurrency=at_once)
+            items, log_q = half.sample(24, np.random.default_rng(0))
+            apart = np.abs(half.log_prob(items) - log_q)
+            tokens = sum(min(len(text.token_ids) + 1, 24) for text in items)
+            mean, most, each = apart.mean(), apart.max(), apart.sum() / tokens
+            print(f"\nbfloat16, {at_once} at once: {mean:.2g} nats per text, at most {most:.2g}, ")
+            print(f"{each:.2g} per token; this adds {tvd_of_noise(most):.2g} to a TVD")
+            print("\n".join(half.probe.lines()))
         assert 0.001 < apart.mean() < 1
         assert half.mismatch > 0.001
         target = half * qr.features.contains("Paris")

@@ -87,8 +87,9 @@ class Prober:
         """Return what was measured."""
         bias = self._first_tokens()
         texts = self._draw(self.prefix, self.own, range(TEXTS))
-        mismatch = self._given(texts)
-        self._batch(texts[0])
+        alone = [self._draw(self.prefix, self.own, [0])[0] for _ in range(2)]
+        mismatch = self._given([*texts, *alone])
+        self._batch(texts[0], *alone)
         self._settings(bias, math.isfinite(mismatch))
         forced = self._draw(self.prefix, Sampling(2, logit_bias=((self.end, 100.0),)), [0])[0]
         passed = forced.ended and forced.ids == [self.end] and not np.isnan(forced.log_q).any()
@@ -163,9 +164,8 @@ class Prober:
         self._add(name, passed, said, "base")
         return most
 
-    def _batch(self, among: Drawn) -> None:
-        """Draw a seed alone, twice, and compare with the text that it gave among others."""
-        one, two = (self._draw(self.prefix, self.own, [0])[0] for _ in range(2))
+    def _batch(self, among: Drawn, one: Drawn, two: Drawn) -> None:
+        """Compare a seed among others and alone, twice."""
         name, same = "a seed in a batch", one.ids == two.ids == among.ids
         if same:
             most = np.abs(np.subtract(one.log_q, among.log_q)).max()
