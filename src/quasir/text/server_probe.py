@@ -27,7 +27,7 @@ FALSE_ALARM = 1e-6
 EXPECTED = 5.0  # least expected count of a cell of the chi-square
 CERTAIN = 0.9
 """Where one token has more than this, first tokens say little: another prompt is counted."""
-WRONG = 0.2  # nats per token: no rounding makes log a of given ids differ by so much
+WRONG = 0.1  # nats per token: no rounding makes log a of given ids differ by so much
 UNSEEN = 0.05  # nats per token: a setting that changes less is not in the numbers
 
 
