@@ -65,6 +65,12 @@ def test_images_have_a_description(site):
     assert checks.images_without_alt(site) == []
 
 
+def test_a_term_is_linked_where_it_first_appears(site):
+    page = (site / "explanation" / "guarantees.html").read_text()
+    assert page.count('href="../glossary.html#term-ceiling"') == 1
+    assert 'term-ceiling"' not in (site / "reference" / "files.html").read_text()
+
+
 def test_the_first_page_shows_the_report(site, report):
     assert '<iframe class="live-report" src="report.html"' in (site / "index.html").read_text()
     assert (site / "report.html").read_bytes() == report.read_bytes()
