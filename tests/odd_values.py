@@ -257,7 +257,6 @@ CALLS = {
     "tilt": case(
         used(qr.tilt, lambda t: (A * t).log_score(["a"])), feature=LENGTH, coefficient=1.0
     ),
-    "Tilt": case(qr.targets.Tilt, feature=LENGTH, coefficient=1.0),
     "reward": case(
         used(qr.reward, lambda t: (A * t).log_score(["a"])), function=len, temperature=1.0
     ),
@@ -281,30 +280,10 @@ CALLS = {
     "Curve.at tvd": case(CURVE.at, tvd=0.5),
     "Curve.at kl": case(CURVE.at, kl=0.5),
     "Certificate.estimate": case(CURVE.at(beta=1).estimate, name="tvd"),
-    "Curve": case(qr.Curve, evaluator=CURVE.evaluator, log_betas=np.zeros(1)),
     "Estimate": case(
         used(qr.Estimate, lambda e: (repr(e), str(e))), value=1.0, se=0.1, low=0.8, high=1.2
     ),
-    "Certificate": case(
-        used(qr.Certificate, repr),
-        name="p_beta",
-        log_beta=0.0,
-        n=3,
-        estimates={"tvd": ESTIMATE},
-        ess=3.0,
-        pareto_k=0.1,
-    ),
-    "Check": case(
-        used(qr.certificates.Check, lambda check: check.to_dict()),
-        name="female",
-        observed=0.5,
-        observed_se=0.1,
-        predicted=0.5,
-        predicted_se=0.1,
-        z=0.0,
-    ),
     "Moment": case(qr.certificates.Moment, feature="female"),
-    "Draws": case(qr.Draws, log_p=np.zeros(2), log_q=np.zeros(2), log_u=np.zeros(2)),
     "Draws.from_arrays": case(
         used(qr.Draws.from_arrays, lambda d: (repr(d), d._repr_html_(), qr.tradeoff(d))),
         log_p=[0.0, -1.0],
@@ -317,17 +296,6 @@ CALLS = {
     "Draws.take": case(DRAWS.take, indices=[0, 1]),
     "Draws.accepted": case(DRAWS.accepted, beta=1.0, log_beta=None),
     "Draws.concatenate": case(qr.Draws.concatenate, parts=[DRAWS, DRAWS]),
-    "Samples": case(
-        used(qr.samplers.Samples, repr),
-        items=["a", "b"],
-        log_p=np.zeros(2),
-        log_q=np.zeros(2),
-        proposals=3,
-        features={},
-        log_p_beta=np.zeros(2),
-        log_beta=0.0,
-        log_z_beta=0.0,
-    ),
     "Samples.take": case(SAMPLES.take, indices=[0, 1]),
     "WeightedSamples.mean": case(WEIGHTED.mean, values=np.zeros(len(WEIGHTED))),
     "draw": case(qr.draw, **PAIR, n=3, seed=0, batch_size=None, engine=None),

@@ -1,4 +1,13 @@
-"""The errors quasir raises: all are children of `QuasirError`."""
+"""The errors quasir raises: all are children of `QuasirError`.
+
+>>> import quasir as qr
+>>> fair, biased = qr.Table({"h": 0.5, "t": 0.5}), qr.Table({"h": 0.9, "t": 0.1})
+>>> try:
+...     qr.QRS(fair, biased, beta=5).sample(1_000, seed=0, max_proposals=200)
+... except qr.errors.BudgetExceeded as error:
+...     print(len(error.samples) < 200)
+True
+"""
 
 from __future__ import annotations
 
@@ -23,56 +32,19 @@ __all__ = [
 
 
 class QuasirError(Exception):
-    """The root of every error of this package.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> try:
-    ...     qr.Table({})
-    ... except qr.errors.QuasirError as error:
-    ...     print(type(error).__name__)
-    InputError
-    """
+    """The root of every error of this package."""
 
 
 class InputError(QuasirError, ValueError):
-    """An argument that cannot be used; the message names it and the remedy.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.Table({"a": -1.0})
-    Traceback (most recent call last):
-    quasir.errors.InputError: ...
-    """
+    """An argument that cannot be used; the message names it and the remedy."""
 
 
 class ScoreError(QuasirError, ValueError):
-    """A target or a proposal gave scores that no distribution can have.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import quasir as qr
-    >>> coin = qr.Table({"heads": 0.5, "tails": 0.5})
-    >>> qr.draw(lambda items: np.full(len(items), np.nan), coin, 10, seed=0)
-    Traceback (most recent call last):
-    quasir.errors.ScoreError: ...
-    """
+    """A target or a proposal gave scores that no distribution can have."""
 
 
 class RatioExceededError(QuasirError):
-    """Rejection sampling met an item whose ratio P(x)/q(x) is above beta.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> fair, biased = qr.Table({"h": 0.5, "t": 0.5}), qr.Table({"h": 0.9, "t": 0.1})
-    >>> qr.RS(fair, biased, beta=2.0).sample(100, seed=0)
-    Traceback (most recent call last):
-    quasir.errors.RatioExceededError: ...
-    """
+    """Rejection sampling met an item whose ratio P(x)/q(x) is above beta."""
 
 
 class UnreachableError(QuasirError):
@@ -82,18 +54,6 @@ class UnreachableError(QuasirError):
     ----------
     best : Certificate or None
         The closest certificate that the draws can vouch for.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> from scipy import stats
-    >>> p, q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> curve = qr.tradeoff(qr.draw(p, q, 1_000, seed=0))
-    >>> try:
-    ...     curve.at(tvd=0)
-    ... except qr.errors.UnreachableError as error:
-    ...     print(error.best is not None)
-    True
     """
 
     def __init__(self, message: str, best: Any = None) -> None:
@@ -108,16 +68,6 @@ class BudgetExceeded(QuasirError):
     ----------
     samples : Samples, or another result of the sampler
         The samples found so far; nothing is lost.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> fair, biased = qr.Table({"h": 0.5, "t": 0.5}), qr.Table({"h": 0.9, "t": 0.1})
-    >>> try:
-    ...     qr.QRS(fair, biased, beta=5).sample(1_000, seed=0, max_proposals=200)
-    ... except qr.errors.BudgetExceeded as error:
-    ...     print(len(error.samples) < 200)
-    True
     """
 
     def __init__(self, message: str, samples: Any = None) -> None:
@@ -126,62 +76,23 @@ class BudgetExceeded(QuasirError):
 
 
 class QuasirWarning(UserWarning):
-    """A problem that the user should know about; the call goes on.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> issubclass(qr.errors.QuasirWarning, UserWarning)
-    True
-    """
+    """A problem that the user should know about; the call goes on."""
 
 
 class FeatureError(QuasirError, ValueError):
-    """A feature's function failed or gave invalid values; the message names the feature.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.Feature("length", len, boolean=True)(["two"])
-    Traceback (most recent call last):
-    quasir.errors.FeatureError: ...
-    """
+    """A feature's function failed or gave invalid values; the message names the feature."""
 
 
 class InfeasibleError(QuasirError):
-    """A request that no target can meet, or that too few draws support.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> coin = qr.Table({"heads": 0.5, "tails": 0.5})
-    >>> qr.constrain(coin, {qr.features.contains("edge"): 0.5}, n=1_000, seed=0)
-    Traceback (most recent call last):
-    quasir.errors.InfeasibleError: ...
-    """
+    """A request that no target can meet, or that too few draws support."""
 
 
 class RecipeError(QuasirError, ValueError):
-    """A recipe that cannot be run; the message gives the file and the line of each mistake.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.run({"base": {"poisson": -1}})
-    Traceback (most recent call last):
-    quasir.errors.RecipeError: ...
-    """
+    """A recipe that cannot be run; the message gives the file and the line of each mistake."""
 
 
 class ServerError(QuasirError):
-    """A model's server that is gone, answers wrongly, or cannot be certified.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> issubclass(qr.errors.ServerError, qr.errors.QuasirError)
-    True
-    """
+    """A model's server that is gone, answers wrongly, or cannot be certified."""
 
 
 class StoreError(QuasirError):
@@ -191,12 +102,6 @@ class StoreError(QuasirError):
     ----------
     damaged : list of int
         Numbers of the shards that are absent, truncated or edited.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.errors.StoreError("shard 3 is truncated", damaged=[3]).damaged
-    [3]
     """
 
     def __init__(self, message: str, damaged: list[int] | None = None) -> None:
@@ -211,12 +116,6 @@ class TuningError(QuasirError):
     ----------
     tuned : CausalLM or None
         The last good proposal, if there is one.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.errors.TuningError("no draw meets the target").tuned is None
-    True
     """
 
     def __init__(self, message: str, tuned: Any = None) -> None:
@@ -231,12 +130,6 @@ class WorkFailedError(QuasirError):
     ----------
     number : int
         Number of the shard, or of the first block.
-
-    Examples
-    --------
-    >>> import quasir as qr
-    >>> qr.errors.WorkFailedError("shard 3 failed three times", number=3).number
-    3
     """
 
     def __init__(self, message: str, number: int = 0) -> None:

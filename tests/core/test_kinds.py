@@ -192,7 +192,7 @@ def test_two_of_one_kind_and_those_that_do_not_say_are_taken():
         (lambda: A.log_prob({"a": 1}), "sequence of items"),
         (lambda: A.log_prob([["a"]]), "hashable"),
         (lambda: A.sample(3, 0), "Generator"),
-        (lambda: POISSON.log_prob(["3"]), "texts"),
+        (lambda: POISSON.log_prob(["3"]), "must be numbers"),
         (lambda: qr.Feature("n", len)("text"), "sequence of items"),
         (lambda: qr.QRS(A, A, beta=1).replay([1, 2]), "must be Draws"),
         (lambda: qr.metrics.moments("text", qr.Feature("n", len)), "sequence of items"),
@@ -202,7 +202,7 @@ def test_two_of_one_kind_and_those_that_do_not_say_are_taken():
         (lambda: qr.engines.Local(processes="2"), "processes"),
         (lambda: qr.lattice.Potts(qr.lattice.grid(1, 2), 3).log_score([[-1, 0]]), "from 0 to 2"),
         (lambda: qr.lattice.Ising([[0, math.nan], [math.nan, 0]]), "finite"),
-        (lambda: qr.lattice.grid(10**6, 10**6), "sites"),
+        (lambda: qr.lattice.grid(10**6, 10**6), "rows . columns"),
     ],
 )
 def test_what_is_wanted_is_said(make, message):

@@ -135,7 +135,7 @@ def test_concatenate_and_take():
         ({"log_p": [0, 0], "log_q": [0, np.nan]}, "log_q gave log q = nan"),
         ({"log_p": [0], "log_q": [0], "features": {"f": [np.nan]}}, "feature 'f' is nan"),
         ({"log_p": [0], "log_q": [0], "log_base": [-np.inf]}, "log_base is -inf at draw 0"),
-        ({"log_p": ["a"], "log_q": [0]}, "not numbers"),
+        ({"log_p": ["a"], "log_q": [0]}, "must be numbers"),
     ],
 )
 def test_bad_columns_are_named(columns, message):

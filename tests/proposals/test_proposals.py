@@ -43,7 +43,7 @@ def test_table_never_draws_what_has_no_weight():
         ({}, "empty"),
         ({"a": 0}, "all weights"),
         ({"a": -1}, "the weight of 'a' is -1"),
-        ({"a": math.nan}, "the weight of 'a' is NaN"),
+        ({"a": math.nan}, "the weight of 'a' is nan"),
         ({"a": "x"}, "the weight of 'a'"),
     ],
 )

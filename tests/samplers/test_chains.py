@@ -12,7 +12,6 @@ from scipy import stats
 import quasir as qr
 from quasir.samplers import IMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
 from quasir.samplers.imh import IndependentChain, chain_states
-from quasir.samplers.results import count_distinct
 from quasir.samplers.schedule import Schedule, stuck
 
 TARGET = qr.from_scipy(stats.poisson(11))
@@ -239,7 +238,7 @@ def test_weights_of_rejection_control():
     assert samples.log_weight.max() > 0
     flat = samples.mean(np.full(500, 3.0))
     assert (flat.value, flat.se) == (pytest.approx(3), pytest.approx(0, abs=1e-12))
-    with pytest.raises(qr.errors.InputError, match="one value for each"):
+    with pytest.raises(qr.errors.InputError, match="for each of the 500 samples"):
         samples.mean([1.0])
 
 
@@ -261,10 +260,14 @@ def test_wrong_schedules_are_refused(wrong):
 
 
 def test_distinct_items_are_counted():
-    assert count_distinct(np.array([1, 1, 2])) == 2
-    assert count_distinct(qr.core.items.Strings.of(["a", "b", "a"])) == 2
-    assert count_distinct(qr.core.items.Coded(("a", "b"), np.array([0, 0]))) == 1
-    assert count_distinct(qr.core.items.as_items([(1, 2), (1,), (1, 2)])) == 2
+    for items, count in (
+        (np.array([1, 1, 2]), 2),
+        (qr.core.items.Strings.of(["a", "b", "a"]), 2),
+        (qr.core.items.Coded(("a", "b"), np.array([0, 0])), 1),
+        (qr.core.items.as_items([(1, 2), (1,), (1, 2)]), 2),
+    ):
+        samples = qr.samplers.SampleSet(items=items, log_p=np.zeros(len(items)), proposals=3)
+        assert samples.distinct == count
 
 
 def test_a_budget_counts_draws_where_they_are_stored():

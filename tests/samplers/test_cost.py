@@ -7,7 +7,7 @@ import pytest
 
 import quasir as qr
 from quasir.core.streams import BLOCK
-from quasir.samplers.base import blocks_for, warn_if_hopeless
+from quasir.samplers.base import warn_if_hopeless
 from tests.sequences import Unlisted
 
 EVEN = qr.Table({"a": 0.5, "b": 0.5})
@@ -106,23 +106,6 @@ def test_a_rejection_chain_asks_for_its_states_over_the_rate():
     assert len(accepted) == 1 + 2 * 5000
     assert accepted[-1] == samples.proposals - 1
     assert sum(q.asked) <= 1.05 * samples.proposals + BLOCK
-
-
-@pytest.mark.parametrize(
-    ("missing", "found", "proposals", "blocks"),
-    [
-        (10**9, 0, 0, 1),  # nothing is known yet
-        (1, 1024, 1024, 1),
-        (1024, 1024, 1024, 1),
-        (1025, 1024, 1024, 2),
-        (1024, 512, 1024, 2),
-        (1024, 0, 1024, 64),  # at least one in what was seen
-        (10 * 1024, 2048, 4096, 20),
-        (10**9, 1024, 1024, 64),
-    ],
-)
-def test_blocks_that_are_expected_to_hold_what_is_missing(missing, found, proposals, blocks):
-    assert blocks_for(missing, found, proposals) == blocks
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_chains_start_at_the_draws_of_the_proposal():
     [
         (lambda: GibbsWithGradients(lambda x: x), "grad"),
         (lambda: GibbsWithGradients(TARGET, chains=0), "chains"),
-        (lambda: GibbsWithGradients(Potts(grid(1, 2), 1)), "at least 2 to change"),
+        (lambda: GibbsWithGradients(Potts(grid(1, 2), 1)), "of at least 2"),
         (lambda: Ising([[0, 1], [0, 0]]), "symmetric"),
         (lambda: Ising([[1.0]]), "diagonal"),
         (lambda: Potts(grid(1, 2), 3, np.zeros(5)), "field has shape"),

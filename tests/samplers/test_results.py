@@ -127,7 +127,7 @@ SAMPLERS = [
     ),
     (
         qr.IncrementalQRS(A, B, 0.25),
-        "IncrementalQRS(<Table of 2 items>, <Table of 2 items>) at acceptance rate 0.25",
+        "IncrementalQRS(<Table of 2 items>, <Table of 2 items>, acceptance_rate=0.25)",
     ),
     (qr.SIR(A, B, 10), "SIR(<Table of 2 items>, <Table of 2 items>, pool=10)"),
 ]

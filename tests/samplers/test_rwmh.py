@@ -95,8 +95,8 @@ def test_edits():
     ("wrong", "says"),
     [
         ({"min_tokens": 4}, "min_tokens is 4"),
-        ({"boost": {1: 1.5}}, "between 0 and 1"),
-        ({"boost": {1: 0.6, 2: 0.5}}, "sum to 1.1"),
+        ({"boost": {1: 1.5}}, "sum to less than 1"),
+        ({"boost": {1: 0.6, 2: 0.5}}, "sum to less than 1"),
         ({"boost": {1: "a"}}, "boost of 1"),
         ({"chains": 0}, "chains"),
         ({"reset": 3, "thin": 2}, "reset"),

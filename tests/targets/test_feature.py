@@ -120,7 +120,7 @@ def test_a_feature_of_a_coded_column_is_asked_once_an_item():
     [
         (lambda x: 1 / 0, False, "feature 'f' failed with ZeroDivisionError"),
         (lambda x: np.nan, False, "feature 'f' is nan for 2 of 2 items, the first being 'one'"),
-        (lambda x: "yes", False, "texts, not numbers"),
+        (lambda x: "yes", False, "but must be numbers"),
         (lambda x: [1, 2, 3], True, r"shape \(3,\) for 2 items"),
         (lambda x: 1.0, True, "without batched=True"),
         (lambda x: [None, 1], True, "feature 'f'"),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from quasir.core.arguments import exp_or_inf, number
-from quasir.core.formatting import level_text, short_repr, tail_text, wrapped
+from quasir.core.arguments import exp_or_inf
+from quasir.core.formatting import html_table, level_text, short_repr, tail_text, wrapped
 from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.guarantee import Guarantee
-from quasir.estimation.quantities import QUANTITIES, title_of
+from quasir.estimation.quantities import QUANTITIES, Estimated, title_of
 
 NOT_IID = (
     "Samples that come from the draws that chose beta are not exactly i.i.d. from p_beta: if the "
@@ -58,7 +57,7 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate:
+class Certificate(Estimated):
     """What QRS costs and gives at one beta, by importance sampling from the draws.
 
     Every quantity of `quasir.estimation.quantities` is an attribute: `acceptance_rate`, `tvd`,
@@ -117,33 +116,6 @@ class Certificate:
     cost: tuple[str, Estimate] | None = None
     choice: Choice | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not isinstance(self.estimates, Mapping):
-            raise InputError(
-                "a certificate is made by curve.at(...): it needs a name and a mapping of "
-                f"estimates, not {short_repr(self.name)} and {short_repr(self.estimates)}."
-            )
-        for key, part in self.estimates.items():
-            if not isinstance(part, Estimate) or (key not in QUANTITIES and type(key) is str):
-                raise InputError(
-                    f"{short_repr(key)}: {short_repr(part)} is not an estimate of a quantity."
-                )
-        for name in ("log_beta", "ess", "pareto_k", "n"):
-            number(name, getattr(self, name), nan=True)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in QUANTITIES:
-            raise AttributeError(f"a certificate has no {name!r}: it has {', '.join(QUANTITIES)}")
-        return self.estimates.get(name)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *QUANTITIES]
-
-    @property
-    def moments(self) -> dict[str, Estimate]:
-        """The mean of each feature under p_beta, Eq. 8 (`eq:qrs_moment`)."""
-        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
-
     @property
     def beta(self) -> float:
         """The level beta; if it is out of a float's range, see `log_beta`."""
@@ -188,11 +160,9 @@ class Certificate:
             "moments": {name: part.to_dict() for name, part in self.moments.items()},
             "ess": _finite(self.ess),
             "pareto_k": _finite(self.pareto_k),
-            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
-            "cost": None if self.cost is None else {self.cost[0]: self.cost[1].to_dict()},
-            "choice": None
-            if self.choice is None
-            else {**asdict(self.choice), "note": self.choice.note},
+            "guarantee": self.guarantee and self.guarantee.to_dict(),
+            "cost": self.cost and {self.cost[0]: self.cost[1].to_dict()},
+            "choice": self.choice and {**asdict(self.choice), "note": self.choice.note},
             "warnings": list(self.warnings),
         }
 
@@ -209,26 +179,25 @@ class Certificate:
         lines = [(title_of(key), str(part)) for key, part in self.rows()]
         if self.cost is not None:
             request, rate = self.cost
-            lines.insert(
-                1, (f"  where {request}", f"{rate.value:.4g} [{rate.low:.4g}, {rate.high:.4g}]")
-            )
+            said = f"{rate.value:.4g} [{rate.low:.4g}, {rate.high:.4g}]"
+            lines.insert(1, (f"  where {request}", said))
         if self.guarantee is not None:
             lines.append((f"guaranteed, {self.guarantee.confidence:.4g}", str(self.guarantee)))
         return lines
 
-    def _title(self) -> str:
+    def _named(self) -> str:
         level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
-        tail = tail_text(self.pareto_k)
-        return f"{self.name}{level}, from {self.n:,} draws (ESS {self.ess:,.0f}, {tail})"
+        return f"{self.name}{level}"
+
+    def _title(self) -> str:
+        draws = f"{self.n:,} draws (ESS {self.ess:,.0f}, {tail_text(self.pareto_k)})"
+        return f"{self._named()}, from {draws}"
 
     def __repr__(self) -> str:
-        level = f" at beta = {level_text(self.log_beta)}" if self.name == "p_beta" else ""
-        known = [(n, self.estimates[n]) for n in ("acceptance_rate", "tvd") if n in self.estimates]
-        parts = [f"{QUANTITIES[name].column} {part.value:.4g}" for name, part in known]
-        parts += [f"{len(self.warnings)} warning{'s' * (len(self.warnings) > 1)}"] * bool(
-            self.warnings
-        )
-        return f"<Certificate of {self.name}{level}: {', '.join(parts)}>"
+        found = f"acceptance {self.acceptance_rate.value:.4g}, TVD {self.tvd.value:.4g}"
+        if count := len(self.warnings):
+            found += f", {count} warning{'s' * (count > 1)}"
+        return f"<Certificate of {self._named()}: {found}>"
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {title:<19} {part}" for title, part in self._lines())]
@@ -241,16 +210,8 @@ class Certificate:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(title)}</td><td>{html.escape(part)}</td></tr>"
-            for title, part in self._lines()
-        )
-        warnings = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
-        caption = f"<caption>{html.escape(self._title())}</caption>"
-        note = "" if self.choice is None else f"<p>{html.escape(self.choice.note)}</p>"
-        return f"<table>{caption}{rows}</table>{note}" + (
-            f"<ul>{warnings}</ul>" if warnings else ""
-        )
+        notes = [] if self.choice is None else [self.choice.note]
+        return html_table(self._title(), None, self._lines(), [*notes, *self.warnings])
 
 
 def _exp(log: Estimate) -> Estimate:

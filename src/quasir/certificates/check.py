@@ -9,9 +9,6 @@ from typing import Any
 
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.curve import Curve
-from quasir.core.arguments import number
-from quasir.core.formatting import short_repr
-from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate
 
 MAX_Z = 4.0  # a larger |z| comes by chance once in 16,000 checks, so the two moments disagree
@@ -36,14 +33,6 @@ class Check:
     predicted: float
     predicted_se: float
     z: float
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise InputError(
-                f"the name of a check is {short_repr(self.name)}, but must be a string."
-            )
-        for name in ("observed", "observed_se", "predicted", "predicted_se", "z"):
-            number(f"the {name} of a check", getattr(self, name), nan=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""

@@ -13,7 +13,7 @@ from quasir.certificates.certificate import NOT_IID, Certificate
 from quasir.core.formatting import rounded_up, wrapped
 from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.mean_guarantee import LEVELS, MeanGuarantee
-from quasir.estimation.quantities import QUANTITIES, title_of
+from quasir.estimation.quantities import QUANTITIES, Estimated, title_of
 
 MEANS = ("acceptance_rate", "tvd", "kl")  # the quantities whose mean over contexts means something
 ADAPTIVE = (
@@ -38,7 +38,7 @@ def mean_of(parts: Sequence[Estimate], low: float = -math.inf, high: float = mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextsCertificate:
+class ContextsCertificate(Estimated):
     """What holds over all contexts.
 
     Attributes
@@ -51,7 +51,7 @@ class ContextsCertificate:
         Draws of all contexts.
     estimates : dict of Estimate
         The mean over the served contexts of the acceptance rate, of the proposals that a sample
-        costs (`proposals`), of TVD, of KL, and of each moment.
+        costs (`proposals`), of TVD, of KL, and of each moment; also as attributes.
     guarantee : MeanGuarantee or None
     basis : str
         What the guarantee is, or why there is none.
@@ -72,26 +72,6 @@ class ContextsCertificate:
     unserved: Mapping[int, str] = field(default_factory=dict)
     suspicious: int = 0
     note: str = ADAPTIVE
-
-    @property
-    def acceptance_rate(self) -> Estimate:
-        """The mean acceptance rate of the served contexts."""
-        return self.estimates["acceptance_rate"]
-
-    @property
-    def tvd(self) -> Estimate:
-        """The mean TVD of the served contexts."""
-        return self.estimates["tvd"]
-
-    @property
-    def kl(self) -> Estimate:
-        """The mean KL divergence of the served contexts."""
-        return self.estimates["kl"]
-
-    @property
-    def moments(self) -> dict[str, Estimate]:
-        """The mean of each feature, over the samples of the served contexts."""
-        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,17 @@ from quasir.certificates.evaluator import Evaluator, Points, SortedDraws, Summar
 from quasir.certificates.figures import plot_curve
 from quasir.certificates.table import curve_html, curve_text
 from quasir.certificates.warnings import warnings_about
-from quasir.core.arguments import LARGEST, as_log_beta, as_log_betas, check_bool, number
+from quasir.core.arguments import as_log_beta, as_log_betas, check_bool, number
+from quasir.core.formatting import to_pandas
 from quasir.core.progress import Progress
 from quasir.core.types import Array
 from quasir.draws.ceiling import RatioBounds
 from quasir.draws.draws import Draws
 from quasir.draws.support import BaseCheck
 from quasir.errors import InputError, UnreachableError
-from quasir.estimation.estimate import Estimate, Key, Moment
+from quasir.estimation.estimate import Estimate, Key
 from quasir.estimation.guarantee import Guarantee
-from quasir.estimation.intervals import Tail
-from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES
+from quasir.estimation.quantities import GUARANTEED, OPTIONS, QUANTITIES, Estimated
 from quasir.estimation.summary import Summary, summarise
 from quasir.store import Store
 
@@ -40,13 +40,24 @@ STREAMED = 20_000_000
 """A store of more draws than this is streamed: to sort them would take over a gigabyte."""
 
 
-class Curve:
+class Curve(Estimated):
     """Estimates along beta; `at` returns the certificate at any beta, on the grid or not.
 
     Every quantity of `quasir.estimation.quantities` is an attribute, an `Estimate` of arrays along
     `log_betas`; `Certificate` explains them. `kl_base` is None where no base is known.
 
     The estimates along the levels are computed when they are first looked at.
+
+    Attributes
+    ----------
+    n, n_possible : int
+        All draws, and those with P(x) > 0.
+    ess : float
+        Kish's effective sample size of the ratios.
+    tail : Tail
+        The fitted tail of the ratios; its ``k`` is Pareto k.
+    bin_width : float
+        The distance in log between the betas of a streamed curve; 0 if any beta is possible.
 
     Examples
     --------
@@ -61,16 +72,9 @@ class Curve:
     """
 
     def __init__(self, evaluator: Evaluator, log_betas: Array | None = None) -> None:
-        grid = log_betas is None or (
-            isinstance(log_betas, np.ndarray)
-            and log_betas.dtype == np.float64
-            and log_betas.ndim == 1
-            and len(log_betas) > 0
-            and bool((np.abs(log_betas) <= LARGEST).all())
-        )
-        if not isinstance(evaluator, Evaluator) or not grid:
-            raise InputError("a curve is made by qr.tradeoff(draws, betas): use that.")
         self.evaluator = evaluator
+        self.n, self.n_possible, self.ess = evaluator.n, evaluator.n_possible, evaluator.ess
+        self.tail, self.bin_width = evaluator.tail, evaluator.ratios.width
         if log_betas is not None:
             self.log_betas = log_betas
 
@@ -83,8 +87,8 @@ class Curve:
     def _points(self) -> Points:
         return self.evaluator.points(self.log_betas)
 
-    @property
-    def estimates(self) -> dict[Key, Estimate]:
+    @cached_property
+    def estimates(self) -> Mapping[Key, Estimate]:  # type: ignore[override]
         """Every estimate along the betas, by quantity, or by `Moment` for the mean of a feature."""
         return self._points.estimates
 
@@ -98,49 +102,11 @@ class Curve:
         """How far `tvd` may be from its value on all the draws: 0 unless the curve was streamed."""
         return self._points.tvd_slack
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in QUANTITIES:
-            raise AttributeError(f"a curve has no {name!r}: it has {', '.join(QUANTITIES)}")
-        return self.estimates.get(name)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *QUANTITIES]
-
-    @property
-    def moments(self) -> dict[str, Estimate]:
-        """The mean of each feature under p_beta, along the betas."""
-        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
-
     @property
     def betas(self) -> Array:
         """The levels; if they are out of a float's range, see `log_betas`."""
         with np.errstate(over="ignore"):
             return np.exp(self.log_betas)
-
-    @property
-    def n(self) -> int:
-        """All draws."""
-        return self.evaluator.n
-
-    @property
-    def n_possible(self) -> int:
-        """Draws with P(x) > 0."""
-        return self.evaluator.n_possible
-
-    @property
-    def bin_width(self) -> float:
-        """The distance in log between the betas of a streamed curve; 0 if any beta is possible."""
-        return self.evaluator.ratios.width
-
-    @property
-    def ess(self) -> float:
-        """Kish's effective sample size of the ratios."""
-        return self.evaluator.ess
-
-    @property
-    def tail(self) -> Tail:
-        """The fitted tail of the ratios; its ``k`` is Pareto k."""
-        return self.evaluator.tail
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -243,13 +209,7 @@ class Curve:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of `columns`, with one row for each beta."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError(
-                "to_frame needs pandas: pip install '.[pandas]' in a clone."
-            ) from error
-        return pd.DataFrame(self.columns())
+        return to_pandas(self.columns())
 
     def plot(self) -> Figure:
         """Return a matplotlib figure of quality against acceptance rate, with intervals."""

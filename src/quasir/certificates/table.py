@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quasir.core.formatting import level_text, rounded_up, tail_text, wrapped
+from quasir.core.formatting import html_table, level_text, rounded_up, tail_text, wrapped
 from quasir.estimation.estimate import Estimate
 from quasir.estimation.quantities import QUANTITIES
 
@@ -35,13 +34,7 @@ def curve_text(curve: Curve, rows: int = 10) -> str:
 def curve_html(curve: Curve, rows: int = 10) -> str:
     """Return the same rows and warnings as HTML."""
     body = _rows(curve, rows)
-    header = "".join(f"<th>{html.escape(cell)}</th>" for cell in HEAD)
-    lines = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body
-    )
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in _notes(curve, body))
-    caption = f"<caption>{html.escape(_title(curve))}</caption>"
-    return f"<table>{caption}<tr>{header}</tr>{lines}</table>{notes}"
+    return html_table(_title(curve), HEAD, body, _notes(curve, body))
 
 
 def _title(curve: Curve) -> str:

@@ -24,18 +24,14 @@ def number(name: str, value: Any, *, nan: bool = False) -> float:
     """Return a number as a float; raise `InputError` for anything else, NaN included by default."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    real = isinstance(value, (int, float, np.integer, np.floating))
-    if isinstance(value, bool) or not real:
-        raise InputError(f"{name} is {short_repr(value)}, but must be a number.")
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     try:
         with np.errstate(over="ignore"):
-            result = float(value)
+            result = float(value) if real else math.nan
     except OverflowError:
-        result = math.inf
-    if math.isnan(result) and not nan:
-        raise InputError(f"{name} is NaN, but must be a number.")
-    if math.isinf(result) and isinstance(value, int):
-        raise InputError(f"{name} is {short_repr(value)}, which is outside a float's range.")
+        real, result = False, math.inf
+    if not real or (math.isnan(result) and not nan):
+        raise InputError(f"{name} is {short_repr(value)}, but must be a number.")
     return result
 
 
@@ -43,20 +39,13 @@ def reals(
     name: str, values: Any, error: type[QuasirError] = InputError, *, ndim: int | None = None
 ) -> NDArray[Any]:
     """Return numbers as an array of booleans or float64; texts, objects and masks are errors."""
-    if isinstance(values, np.ma.MaskedArray) or (
-        isinstance(values, (list, tuple)) and any(value is np.ma.masked for value in values)
-    ):
-        raise error(f"{name} are a masked array, but every entry must be a number: fill the gaps.")
     try:
         array = np.asarray(values)
-    except Exception as problem:
-        raise error(
-            f"{name} are a {type(values).__name__}, but must be numbers ({problem})."
-        ) from problem
-    if array.dtype.kind not in "biuf":
-        named = {"c": "complex", "U": "texts", "S": "bytes"}
-        what = named.get(array.dtype.kind) or short_repr(values, 40)
-        raise error(f"{name} are {what}, not numbers.")
+        kind: str = "masked" if isinstance(values, np.ma.MaskedArray) else array.dtype.kind
+    except Exception:  # such as rows of different lengths
+        kind = "none"
+    if kind not in "biuf":
+        raise error(f"{name} are {short_repr(values, 40)}, but must be numbers.")
     if ndim is not None and array.ndim != ndim:
         raise error(f"{name} have shape {array.shape}, but must have {ndim} dimension(s).")
     if array.dtype != bool:
@@ -68,13 +57,10 @@ def reals(
 def check_count(name: str, n: Any, *, least: int = 1, most: int = MOST) -> int:
     """Return a whole number above 0 as an int; raise `InputError` for anything else."""
     whole = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
-    if not whole or n < least:
+    if not whole or not least <= n <= most:
         bound = "above 0" if least == 1 else f"of at least {least}"
+        bound += f", and at most {most:,}" * bool(whole and n > most)
         raise InputError(f"{name} is {short_repr(n)}, but must be a whole number {bound}.")
-    if n > most:
-        raise InputError(
-            f"{name} is {short_repr(n)}, but must be at most {most:,}: more cannot be counted."
-        )
     return int(n)
 
 
@@ -118,8 +104,7 @@ def as_rate(rate: Any) -> float:
     value = number("acceptance_rate", rate)
     if not 0 < value <= 1:
         raise InputError(
-            f"acceptance_rate is {short_repr(rate)}, but must be above 0 and at most 1: "
-            "the share of proposals to keep."
+            f"acceptance_rate is {short_repr(rate)}, but must be above 0 and at most 1."
         )
     return value
 
@@ -127,20 +112,16 @@ def as_rate(rate: Any) -> float:
 def as_log_beta(beta: float | None = None, log_beta: float | None = None) -> float:
     """Return log beta, given exactly one of beta and log beta."""
     if (beta is None) == (log_beta is None):
-        raise InputError(
-            f"beta={short_repr(beta)} and log_beta={short_repr(log_beta)} were given: give exactly "
-            "one of them."
-        )
+        raise InputError("give exactly one of beta and log_beta.")
     if log_beta is not None:
         level = number("log_beta", log_beta)
         if abs(level) > LARGEST_LOG:
             raise InputError(
-                f"log_beta is {short_repr(log_beta)}, but must be between {-LARGEST_LOG:g} and "
-                f"{LARGEST_LOG:g}: no ratio is larger."
+                f"log_beta is {short_repr(log_beta)}, but its size must be at most {LARGEST_LOG:g}."
             )
         return level
     level = number("beta", beta)
-    if level <= 0 or level == math.inf:
+    if not 0 < level < math.inf:
         raise InputError(
             f"beta is {short_repr(beta)}, but must be above 0 and finite (Algorithm 1). "
             "If it is outside a float's range, give log_beta instead."
@@ -154,15 +135,14 @@ def as_log_betas(betas: Any, log_betas: Any) -> Array:
         raise InputError("give betas or log_betas, not both.")
     name, given = ("betas", betas) if betas is not None else ("log_betas", log_betas)
     levels = np.atleast_1d(reals(name, given)).ravel()
-    logs = levels.dtype != bool and len(levels) > 0
-    if logs and name == "betas":
+    usable = len(levels) > 0 and levels.dtype != bool
+    if usable and name == "betas":
         with np.errstate(divide="ignore", invalid="ignore"):
             levels = np.log(levels)
-    if not logs or not (np.abs(levels) <= LARGEST_LOG).all():
-        above = ", all finite and above 0" if name == "betas" else f" of at most {LARGEST_LOG:g}"
+    if not usable or not (np.abs(levels) <= LARGEST_LOG).all():
         raise InputError(
-            f"{name} must be one or more numbers{above}, not {short_repr(given)}. "
-            "Betas out of a float's range can be given as log_betas."
+            f"{name} are {short_repr(given)}, but must be one or more finite numbers, and betas "
+            "above 0. Betas out of a float's range can be given as log_betas."
         )
     return levels
 

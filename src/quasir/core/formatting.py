@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import math
 import shlex
 import textwrap
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
+
+from quasir.errors import InputError
 
 
 def escaped(text: str, width: int = 80) -> str:
@@ -60,14 +64,34 @@ def tail_text(k: float) -> str:
 
 def wrapped(text: str, indent: str = "", further: str = "  ") -> list[str]:
     """Return lines of at most 79 characters, cut at spaces alone: a command can be copied."""
-    return textwrap.wrap(
-        text,
-        79,
-        initial_indent=indent,
-        subsequent_indent=further,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+    wrapper = textwrap.TextWrapper(79, indent, further, break_on_hyphens=False)
+    wrapper.break_long_words = False
+    return wrapper.wrap(text)
+
+
+def html_table(
+    caption: str,
+    head: Iterable[str] | None,
+    rows: Iterable[Iterable[str]],
+    notes: Iterable[str] = (),
+) -> str:
+    """Return a table for a notebook, and notes below it."""
+
+    def row(cells: Iterable[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    lines = ([row(head, "th")] if head else []) + [row(cells, "td") for cells in rows]
+    below = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    return f"<table><caption>{html.escape(caption)}</caption>{''.join(lines)}</table>{below}"
+
+
+def to_pandas(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a pandas DataFrame."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise InputError("to_frame needs pandas: pip install '.[pandas]' in a clone.") from error
+    return pd.DataFrame(columns)
 
 
 def command(name: str, folder: str | Path, *options: Any, own_code: bool = False) -> str:

@@ -7,7 +7,6 @@ Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, Self
@@ -15,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.formatting import short_repr
+from quasir.core.formatting import html_table, short_repr, to_pandas
 from quasir.core.types import Items
 from quasir.errors import InputError
 
@@ -23,10 +22,7 @@ SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 10, 8, 120  # the most that a note
 
 
 class Column:
-    """A sequence of items that are stored in arrays; each object is made on access.
-
-    Subclasses define `__len__`, `item`, `take` and `concatenate`.
-    """
+    """A sequence of items that are stored in arrays; each object is made on access."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -201,23 +197,20 @@ def as_items(items: Items) -> Items:
     check_items(items)
     if isinstance(items, (Column, np.ndarray)):
         return items
-    if not isinstance(items, (list, tuple, range)):
-        # A table of pandas has as many entries as columns, not as its length says.
-        listed = list(items)
-        if len(listed) != len(items):
-            raise InputError(
-                f"items are a {type(items).__name__} of length {len(items)} with {len(listed)} "
-                "entries: give its column of items."
-            )
-        items = listed
-    if all(type(item) is str for item in items):
-        return Strings.of(items)
-    if all(isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items):
-        numbers = np.asarray(items)
+    listed = list(items)
+    if len(listed) != len(items):  # a table of pandas has as many entries as columns
+        raise InputError(
+            f"items are a {type(items).__name__} of length {len(items)} with {len(listed)} "
+            "entries: give its column of items."
+        )
+    if all(type(item) is str for item in listed):
+        return Strings.of(listed)
+    if all(isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in listed):
+        numbers = np.asarray(listed)
         if numbers.dtype.kind in "iu":
             return numbers
-    objects = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
+    objects = np.empty(len(listed), dtype=object)
+    for i, item in enumerate(listed):
         objects[i] = item
     return objects
 
@@ -270,8 +263,6 @@ class Tabular:
 
     ``x[i]`` and iteration give items; a slice, an array of indices or of booleans gives the same
     class with those items and their numbers.
-
-    Subclasses define `items`, `features`, `take` and `_numbers`.
     """
 
     items: Items
@@ -312,13 +303,7 @@ class Tabular:
 
         The first column is ``text`` if the items are texts, else ``item``.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError(
-                "to_frame needs pandas: pip install '.[pandas]' in a clone."
-            ) from error
-        return pd.DataFrame(self._columns())
+        return to_pandas(self._columns())
 
     def _column(self) -> Items:
         if self.items is None:
@@ -340,38 +325,26 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         columns = dict(list(self[:SHOWN_ROWS]._columns().items())[:SHOWN_COLUMNS])
-        head = "".join(f"<th>{html.escape(short_repr(name)[1:-1])}</th>" for name in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(cell))}</td>" for cell in row) + "</tr>"
-            for row in zip(*columns.values(), strict=True)
-        )
+        head = [short_repr(name)[1:-1] for name in columns]
+        body = [map(_cell, row) for row in zip(*columns.values(), strict=True)]
         more = len(self) - SHOWN_ROWS
-        rest = f"<p>and {more:,} more</p>" if more > 0 else ""
-        caption = f"<caption>{html.escape(repr(self))}</caption>"
-        return f"<table>{caption}<tr>{head}</tr>{body}</table>{rest}"
+        return html_table(repr(self), head, body, [f"and {more:,} more"] * (more > 0))
 
 
 def places_of(index: Any, n: int) -> NDArray[np.intp]:
     """Return the places that a slice, an array of indices or an array of booleans selects."""
-    if isinstance(index, slice):
-        try:
-            return np.arange(n)[index]
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{short_repr(index)} is not a slice of whole numbers.") from error
-    wanted = "must be whole numbers, a slice, or one boolean for each item"
     try:
-        places = np.asarray(index)
-    except Exception as error:
-        raise InputError(f"the indices are {short_repr(index)}, but {wanted}.") from error
+        places = np.arange(n)[index] if isinstance(index, slice) else np.asarray(index)
+    except Exception:  # such as lists of different lengths
+        places = np.empty((0, 0))
     if places.size == 0 and places.ndim == 1:
         return np.empty(0, np.intp)
     if places.dtype == bool and places.shape == (n,):
         return np.flatnonzero(places)
-    if places.ndim != 1 or places.dtype.kind not in "iu":
-        raise InputError(f"the indices are {short_repr(index)}, but {wanted} ({n:,}).")
-    if places.max() >= n or places.min() < -n:
+    if places.ndim != 1 or places.dtype.kind not in "iu" or places.max() >= n or places.min() < -n:
         raise InputError(
-            f"there are {n:,} items, but the indices go from {places.min()} to {places.max()}."
+            f"the indices are {short_repr(index)}, but must be a slice, whole numbers from {-n:,} "
+            f"to {n - 1:,}, or one boolean for each of the {n:,} items."
         )
     return places.astype(np.intp)
 

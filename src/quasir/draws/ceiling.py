@@ -42,13 +42,9 @@ class RatioBounds:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; what is not finite is left out."""
-        numbers = {
-            "log_ceiling": self.log_ceiling,
-            "log_z": math.inf if self.log_z is None else self.log_z,
-            "log_most": self.log_most,
-        }
+        numbers = {name: getattr(self, name) for name in ("log_ceiling", "log_z", "log_most")}
         return {
-            **{name: x for name, x in numbers.items() if math.isfinite(x)},
+            **{name: x for name, x in numbers.items() if x is not None and math.isfinite(x)},
             "bounds": {name: list(ends) for name, ends in self.bounds.items()},
             "basis": self.basis,
         }
@@ -59,18 +55,17 @@ class RatioBounds:
         if facts is None:
             return cls()
         try:
-            bounds = {str(name): (float(a), float(b)) for name, (a, b) in facts["bounds"].items()}
+            names = ("log_ceiling", "log_z", "log_most")
             return cls(
-                log_ceiling=float(facts.get("log_ceiling", math.inf)),
-                log_z=None if "log_z" not in facts else float(facts["log_z"]),
-                log_most=float(facts.get("log_most", math.inf)),
-                bounds=bounds,
+                **{name: float(facts[name]) for name in names if name in facts},
+                bounds={
+                    str(name): (float(a), float(b)) for name, (a, b) in facts["bounds"].items()
+                },
                 basis=str(facts["basis"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(
-                f"what the manifest says is known cannot be read ({error}): it was edited or "
-                "damaged."
+                f"what the manifest says is known cannot be read ({error}): it was damaged."
             ) from error
 
 
@@ -81,10 +76,7 @@ def user_ceiling(log_ceiling: Any, log_ratio: Array) -> dict[str, Any]:
     ceiling = number("log_ceiling", log_ceiling)
     largest = float(log_ratio.max(initial=-np.inf))
     if ceiling < largest - ROUNDING:
-        raise InputError(
-            f"log_ceiling is {ceiling:g}, but a draw has the log ratio {largest:g}: the ceiling "
-            "must not be below any ratio, drawn or not."
-        )
+        raise InputError(f"log_ceiling is {ceiling:g}, but a draw has the log ratio {largest:g}.")
     return {
         "log_ceiling": ceiling,
         "basis": f"It rests on the ceiling e^{ceiling:.6g} of the ratios, which the user gave.",
@@ -100,15 +92,14 @@ def ratio_bounds(target: Target, proposal: Proposal) -> RatioBounds:
     log_z = _log_z(target)
     ceiling = log_most + log_base
     if ceiling < math.inf:
-        return RatioBounds(
-            log_ceiling=ceiling,
-            log_z=log_z,
-            log_most=log_most,
-            bounds=bounds,
-            basis=_because(target, proposal, log_most, log_base),
-        )
+        basis = _because(target, proposal, log_most, log_base)
+        facts: dict[str, Any] = {"log_ceiling": ceiling, "log_z": log_z, "log_most": log_most}
+        return RatioBounds(**facts, bounds=bounds, basis=basis)
     if log_z is not None:
-        basis = f"Z is known to be {_exp_text(log_z)}: {_why_known(target, log_z)}."
+        why = "the target declares it as its log_z, the log of the sum of P(x) over all x"
+        if abs(log_z) < ROUNDING:
+            why = "the target is a distribution itself"
+        basis = f"Z is known to be {_exp_text(log_z)}: {why}."
         return RatioBounds(log_z=log_z, bounds=bounds, basis=basis)
     if log_base == math.inf:
         why_not = "the proposal does not contain the base: mix it in with qr.Mixture"
@@ -139,21 +130,10 @@ def reaches_all(target: Target, proposal: Proposal) -> bool:
     return bool(says(target)) if says else False
 
 
-def base_share(proposal: Proposal, base: Any) -> float:
-    """Return the share of the base in a proposal, as far as it is known: q(x) >= share a(x)."""
-    return math.exp(-log_base_ratio(proposal, base))
-
-
 def declared_bounds(features: Iterable[Feature]) -> dict[str, tuple[float, float]]:
     """Return the least and the greatest value of each feature that declares both."""
-    return {f.name: f.bounds for f in features if _is_bounded(f)}
-
-
-def _is_bounded(feature: Feature) -> bool:
-    low, high = feature.bounds
-    return -math.inf < low < high < math.inf and overridden_together(
-        feature, "_checked", "__call__"
-    )
+    checked = [f for f in features if overridden_together(f, "_checked", "__call__")]
+    return {f.name: f.bounds for f in checked if -math.inf < f.bounds[0] < f.bounds[1] < math.inf}
 
 
 def _is_plain(target: Product) -> bool:
@@ -166,11 +146,8 @@ def _log_z(target: Target) -> float | None:
     if isinstance(target, Product):
         return 0.0 if not target.factors and _is_plain(target) else None
     log_z = optional_attribute(target, "log_z")
-    return (
-        float(log_z)
-        if log_z is not None and overridden_together(target, "log_z", "log_score")
-        else None
-    )
+    known = log_z is not None and overridden_together(target, "log_z", "log_score")
+    return float(log_z) if known else None
 
 
 def _log_most(target: Target) -> tuple[float, str]:
@@ -189,19 +166,10 @@ def _log_most(target: Target) -> tuple[float, str]:
             return math.inf, f"the feature {factor.feature.name!r} does not check its values"
         log_most = says()
         if not log_most < math.inf:
-            name = factor.feature.name
-            return math.inf, (
-                f"the feature {name!r} declares no bounds: say boolean=True, or low and high, "
-                "where you make it"
-            )
+            said = "declares no bounds: say boolean=True, or low and high, where you make it"
+            return math.inf, f"the feature {factor.feature.name!r} {said}"
         most += log_most
     return most, ""
-
-
-def _why_known(target: Target, log_z: float) -> str:
-    if abs(log_z) < ROUNDING:
-        return "the target is a distribution itself"
-    return "the target declares it as its log_z, the log of the sum of P(x) over all x"
 
 
 def _because(target: Target, proposal: Proposal, log_most: float, log_base: float) -> str:
@@ -211,8 +179,8 @@ def _because(target: Target, proposal: Proposal, log_most: float, log_base: floa
     elif isinstance(proposal, Mixture):
         share = f"the {name} has a share of at least {math.exp(-log_base):.3g} in the proposal"
     else:
-        least = f"{math.exp(-log_base):.3g}"
-        share = f"q(x) is at least {least} times a(x) for every x that the target allows"
+        least = math.exp(-log_base)
+        share = f"q(x) is at least {least:.3g} times a(x) for every x that the target allows"
     said = f", and b(x) is at most {_exp_text(log_most)} by what its features declare"
     if name == "target":
         said = f", and its Z is {_exp_text(log_most)}"

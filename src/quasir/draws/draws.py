@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import LARGEST, as_log_beta, reals
 from quasir.core.files import named_folder
+from quasir.core.formatting import short_repr
 from quasir.core.items import Tabular, as_items, concatenate, places_of, take
 from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
@@ -119,24 +120,19 @@ class Draws(Tabular):
         >>> len(draws)
         2
         """
-        log_q_array = np.atleast_1d(reals("log_q", log_q, ndim=None).astype(np.float64))
+        log_q_array = np.atleast_1d(reals("log_q", log_q).astype(np.float64))
         given = {} if features is None else features
         if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-            raise InputError(
-                f"features are a {type(features).__name__}, but must be a dictionary from a "
-                "feature's name to its column."
-            )
+            raise InputError(f"features are {short_repr(features)}, not columns by their names.")
         n = len(log_q_array)
         if n == 0:
             raise InputError("there are no draws: log_q is empty. Give at least one draw.")
         rows = range(n) if items is None else as_items(items)
-        columns = {"log_p": log_p, "log_base": log_base, "items": rows, **given}
+        columns: dict[str, Any] = {"log_p": log_p, "log_base": log_base, "items": rows, **given}
         for name, column in columns.items():
-            if column is not None and (length := _length(column)) != n:
-                raise InputError(
-                    f"{name} has length {length}, but log_q has {n}. "
-                    "Every column must have one entry for each draw."
-                )
+            many = hasattr(column, "__len__") and getattr(column, "shape", True) != ()
+            if column is not None and (length := len(column) if many else 1) != n:
+                raise InputError(f"{name} has length {length}, but log_q has {n}.")
         checked_p = check_log_scores(log_p, rows, "log_p")
         left_out = np.isnan(log_q_array) & (checked_p == -np.inf)
         check_log_scores(np.where(left_out, 0.0, log_q_array), rows, "log_q", "log q")
@@ -203,8 +199,7 @@ class Draws(Tabular):
         """
         if not hasattr(certificate, "log_beta"):
             raise InputError(
-                f"a {type(certificate).__name__} is not a certificate: give one from "
-                "curve.at(...), or use draws.accepted(beta)."
+                f"{short_repr(certificate)} is not a certificate: give one from curve.at(...)."
             )
         return self.take(self.accepted(log_beta=certificate.log_beta))
 
@@ -215,30 +210,25 @@ class Draws(Tabular):
     @classmethod
     def concatenate(cls, parts: Sequence[Draws]) -> Draws:
         """Join draws that have the same columns."""
-        if not isinstance(parts, Sequence) or not all(isinstance(part, Draws) for part in parts):
-            raise InputError("only Draws can be joined: give a list of them.")
-        if not parts:
-            raise InputError("there are no draws to join: give a list of one or more.")
+        joins = isinstance(parts, Sequence) and all(isinstance(part, Draws) for part in parts)
+        if not joins or not parts:
+            raise InputError("only Draws can be joined: give a list of one or more.")
         first = parts[0]
-        for part in parts[1:]:
-            if _column_names(part) != _column_names(first):
-                raise InputError(
-                    f"draws with {_column_names(first)} cannot be joined with draws with "
-                    f"{_column_names(part)}: they must have the same columns."
-                )
         if len(parts) == 1:
             return first
+        made = [["items"] * (part.items is not None) + sorted(part.features) for part in parts]
+        if any(names != made[0] for names in made):
+            raise InputError(f"draws that are joined must have the same columns, not {made[:5]}.")
         every = {name: [getattr(part, name) for part in parts] for name in SCORES}
         scores: dict[str, Any] = {
             name: None if any(column is None for column in columns) else np.concatenate(columns)
             for name, columns in every.items()
         }
-        features = {name: [part.features[name] for part in parts] for name in first.features}
         return replace(
             first,
             **scores,
             items=None if first.items is None else concatenate([part.items for part in parts]),
-            features={name: np.concatenate(columns) for name, columns in features.items()},
+            features={f: np.concatenate([p.features[f] for p in parts]) for f in first.features},
             spared=sum(part.spared for part in parts),
             known=first.known if all(p.known == first.known for p in parts) else RatioBounds(),
         )
@@ -265,13 +255,8 @@ class Draws(Tabular):
                 raise InputError(
                     f"the draws have a column {feature.name!r} already: use feature.renamed(name)."
                 )
-            asked = self.log_p > -np.inf if feature.expensive else np.ones(len(self), bool)
-            column = feature(take(self._column(), np.flatnonzero(asked)))
-            if not asked.all():
-                whole = np.full(len(self), np.nan)
-                whole[asked] = column
-                column = whole
-            columns[feature.name] = column
+            asked = (self.log_p > -np.inf) | (not feature.expensive)
+            columns[feature.name] = feature.column_where(asked, self._column())
         bounds = {**self.known.bounds, **declared_bounds(features)}
         return replace(self, features=columns, known=replace(self.known, bounds=bounds))
 
@@ -323,9 +308,8 @@ class Draws(Tabular):
     @property
     def rows(self) -> Rows:
         """The draws as rows of a store."""
-        columns = {"log_q": self.log_q, "log_p": self.log_p, "log_u": self.log_u}
-        if self.log_base is not None:
-            columns["log_base"] = self.log_base
+        scores = {name: getattr(self, name) for name in ("log_q", "log_p", "log_u", "log_base")}
+        columns = {name: column for name, column in scores.items() if column is not None}
         columns |= {f"{FEATURE}{name}": column for name, column in self.features.items()}
         return Rows(columns, self.items)
 
@@ -389,30 +373,14 @@ def _feature_column(name: str, column: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def _length(column: Any) -> int:
-    """Return the length of a column; 1 for a number."""
-    try:
-        return len(column)
-    except TypeError:
-        return int(np.size(column))
-
-
 def _base_column(log_base: ArrayLike, log_p: Array) -> Array:
     """Return log a(x), which must be finite wherever P(x) > 0."""
-    base: Array = np.atleast_1d(reals("log_base", log_base)).astype(np.float64)
-    if base.shape != log_p.shape:
-        raise InputError(f"log_base has shape {base.shape}, but must have {log_p.shape}.")
+    base: Array = reals("log_base", log_base, ndim=1).astype(np.float64)
     possible = np.flatnonzero(log_p > -np.inf)
     bad = possible[~(np.abs(base[possible]) <= LARGEST_BASE)]
     if len(bad):
         raise InputError(
-            f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 "
-            f"({len(bad)} such draws): KL(p_beta, a) is not defined there. "
-            "A target built on a base has P(x) = 0 wherever the base has."
+            f"log_base is {base[bad[0]]} at draw {bad[0]}, where P(x) > 0 ({len(bad)} such draws): "
+            "a target built on a base has P(x) = 0 wherever the base has."
         )
     return base
-
-
-def _column_names(draws: Draws) -> str:
-    """Return which columns some draws have, for a message."""
-    return ", ".join(["items"] * (draws.items is not None) + sorted(draws.features)) or "no columns"

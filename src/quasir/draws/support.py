@@ -18,7 +18,7 @@ from quasir.core.items import take
 from quasir.core.scores import check_log_scores, log_prob_of, name_of, propose, score
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Proposal, Target, optional_attribute, overridden_together
-from quasir.draws.ceiling import base_share, reaches_all
+from quasir.draws.ceiling import log_base_ratio, reaches_all
 from quasir.errors import InputError, StoreError
 from quasir.targets.product import Product
 
@@ -38,31 +38,28 @@ class BaseCheck:
 
     def share_above(self, log_ratio: float) -> tuple[float, int]:
         """Return the share of the target's mass above a ratio, and how many draws show it."""
-        ratios = np.array(self.log_ratio)
         weights = np.array(self.log_weight)
         weights = np.exp(weights - weights.max(initial=-np.inf))
-        above = ratios > log_ratio
+        above = np.array(self.log_ratio) > log_ratio
         total = float(weights.sum())
         return (float(weights[above].sum()) / total if total else 0.0), int(above.sum())
 
     def warnings(self, largest: float) -> tuple[str, ...]:
         """Return what they show, `largest` being the largest log ratio among the run's draws."""
-        possible = len(self.log_ratio)
+        who = f"of {len(self.log_ratio):,} draws of the base that the target allows have"
         share, count = self.share_above(np.finfo(np.float64).max)
         if count:
             return (
-                f"{count:,} of {possible:,} draws of the base that the target allows have q = 0: "
-                f"about {share:.2g} of the target's mass is out of the proposal's reach. TVD "
-                "cannot fall below that, KL is infinite, and no other draw shows it. Mix in the "
-                "base (Mixture).",
+                f"{count:,} {who} q = 0: about {share:.2g} of the target's mass is out of the "
+                "proposal's reach. TVD cannot fall below that, KL is infinite, and no other draw "
+                "shows it. Mix in the base (Mixture).",
             )
         share, count = self.share_above(largest + FAR)
         if share > WORTH_SAYING:
             return (
-                f"{count:,} of {possible:,} draws of the base that the target allows have ratios "
-                f"of more than twice the largest that was drawn: about {share:.2g} of the "
-                "target's mass lies where the proposal hardly ever goes, so TVD, KL and the bound "
-                "are larger than they seem. Mix in the base (Mixture), or draw many more.",
+                f"{count:,} {who} ratios of more than twice the largest that was drawn: about "
+                f"{share:.2g} of the target's mass lies where the proposal hardly ever goes, so "
+                "TVD, KL and the bound are larger than they seem. Mix in the base (Mixture).",
             )
         return ()
 
@@ -78,9 +75,7 @@ class BaseCheck:
                 raise ValueError("its columns have different lengths")
             return cls(int(facts["draws"]), ratios, weights)
         except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"the manifest's base_check cannot be read ({error}): it was edited or damaged."
-            ) from error
+            raise StoreError(f"the manifest's base_check cannot be read ({error}).") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; an infinite ratio is None."""
@@ -96,14 +91,8 @@ def refuse_cut_support(target: Target, proposal: Proposal) -> None:
     of an end of the proposal's support, so the cut mass is exact where the target has no factors.
     Masses below 1e-18 are left out.
     """
-    if not callable(getattr(proposal, "log_prob", None)):
-        return  # not a proposal, which drawing from it will say
-    base = target.base if isinstance(target, Product) else target
-    items, strata, is_listed = (
-        optional_attribute(base, "support"),
-        optional_attribute(base, "strata"),
-        True,
-    )
+    base, is_listed = target.base if isinstance(target, Product) else target, True
+    items, strata = (optional_attribute(base, name) for name in ("support", "strata"))
     if items is None and strata is not None and overridden_together(base, "strata", "log_prob"):
         items, log_mass = strata(optional_attribute(proposal, "ends"))
         is_listed = False
@@ -130,8 +119,7 @@ def refuse_cut_support(target: Target, proposal: Proposal) -> None:
         )
         raise InputError(
             f"the proposal gives probability 0 to {what}{mass:.4g} of its mass: no draw would show "
-            f"it, and TVD cannot fall below {mass:.4g}. Mix in a proposal that reaches all of the "
-            "target (qr.Mixture), or leave that part out of the target."
+            f"it, and TVD cannot fall below {mass:.4g}. Mix in one that reaches it (qr.Mixture)."
         )
 
 
@@ -142,13 +130,10 @@ def check_by_base(
 
     It is not needed where the base is a part of the proposal, which then reaches all of it.
     """
-    if not isinstance(target, Product) or base_share(proposal, target.base) > 0:
+    if not isinstance(target, Product) or log_base_ratio(proposal, target.base) < math.inf:
         return None
-    if reaches_all(target, proposal):
-        return None
-    if not callable(getattr(target.base, "sample", None)):
-        return None
-    if not optional_attribute(proposal, "scores_given"):
+    can = callable(getattr(target.base, "sample", None))
+    if reaches_all(target, proposal) or not can or not optional_attribute(proposal, "scores_given"):
         return None
     items, log_base = propose(target.base, n, stream(seed, Purpose.SUPPORT))
     log_p = target.scores(items, log_base=log_base).log_p

@@ -8,12 +8,13 @@ What is `guaranteed` has a bet in `quasir.estimation.betting.Bet`, and a row in 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quasir.core.arguments import LARGEST_LOG
-from quasir.estimation.estimate import Key, Moment
+from quasir.estimation.estimate import Estimate, Key, Moment
 
 
 class Interval(Enum):
@@ -194,6 +195,25 @@ OPTIONS: dict[str, Option] = {
     ),
 }
 """Name -> the ways to choose beta."""
+
+
+class Estimated:
+    """Estimates by key; every quantity is an attribute, None where it is not estimated."""
+
+    estimates: Mapping[Key, Estimate]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in QUANTITIES:
+            raise AttributeError(f"there is no {name!r}: there are {', '.join(QUANTITIES)}")
+        return self.estimates.get(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *QUANTITIES]
+
+    @property
+    def moments(self) -> dict[str, Estimate]:
+        """The mean of each feature under p_beta, Eq. 8 (`eq:qrs_moment`)."""
+        return {key.feature: e for key, e in self.estimates.items() if isinstance(key, Moment)}
 
 
 def title_of(key: Key) -> str:

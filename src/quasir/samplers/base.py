@@ -45,6 +45,7 @@ class Sampler(ABC, Generic[Result_co]):
     """P and q. A sampler says in `_sample` how it makes n samples."""
 
     verb: ClassVar[str] = "found"  # what happens to a draw that becomes a sample
+    log_beta: float  # if the sampler has a beta
 
     def __init__(self, target: Target, proposal: Proposal) -> None:
         check_pair(target, proposal)
@@ -95,31 +96,20 @@ class Sampler(ABC, Generic[Result_co]):
         """Return the options to show in brackets; those that are None are left out."""
         return {}
 
-    def _level(self) -> str:
-        """Return what to show after the brackets."""
-        return ""
-
     def __repr__(self) -> str:
         options = self._options().items()
         given = "".join(f", {name}={short_repr(x, 20)}" for name, x in options if x is not None)
-        name, level = type(self).__name__, self._level()
+        name, level = type(self).__name__, ""
+        if hasattr(self, "log_beta"):
+            level = f" at beta = {level_text(self.log_beta)}"
         room = max((LINE - len(name) - len(given) - len(level) - 4) // 2, 12)
         pair = f"{short_repr(self.target, room)}, {short_repr(self.proposal, room)}"
         return f"{name}({pair}{given}){level}"
 
-
-class WithBeta:
-    """A sampler at a given beta."""
-
-    log_beta: float
-
     @property
     def beta(self) -> float:
-        """The level; if it is out of a float's range, see `log_beta`."""
+        """The level, if the sampler has one; out of a float's range, see `log_beta`."""
         return exp_or_inf(self.log_beta)
-
-    def _level(self) -> str:
-        return f" at beta = {level_text(self.log_beta)}"
 
 
 class Collector(ABC, Generic[Result_co]):
@@ -158,7 +148,11 @@ class Collector(ABC, Generic[Result_co]):
         assert self.n is not None
         if self.count >= self.n:
             return None
-        return self.seen + BLOCK * blocks_for(self.n - self.count, self.count, self.proposals)
+        blocks = 1
+        if self.proposals:
+            rate = max(self.count, 1) / self.proposals
+            blocks = max(1, min(math.ceil((self.n - self.count) / rate / BLOCK), MOST_BLOCKS))
+        return self.seen + BLOCK * blocks
 
     def keep(self, piece: Draws, indices: NDArray[np.intp]) -> NDArray[np.intp]:
         """Keep draws of a piece, up to n in all; return the indices of those kept."""
@@ -247,14 +241,6 @@ def check_draws(draws: Draws) -> Draws:
     if not len(draws):
         raise InputError("there are no draws: give at least one.")
     return draws if draws.items is not None else replace(draws, items=np.arange(len(draws)))
-
-
-def blocks_for(missing: int, found: int, proposals: int) -> int:
-    """Return how many blocks are expected to hold the missing samples."""
-    if not proposals:
-        return 1
-    rate = max(found, 1) / proposals
-    return max(1, min(math.ceil(missing / rate / BLOCK), MOST_BLOCKS))
 
 
 def budget_exceeded(

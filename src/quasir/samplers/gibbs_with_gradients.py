@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.arguments import check_bool, check_count
+from quasir.core.formatting import short_repr
 from quasir.core.scores import name_of, score
 from quasir.core.types import Array, Items, Proposal, optional_attribute
 from quasir.errors import InputError, ScoreError
@@ -91,18 +92,13 @@ class GibbsWithGradients(LocalSampler):
         reset: int | None = None,
         chains: int = 1,
     ) -> None:
-        if not isinstance(target, Differentiable):
+        if not isinstance(target, Differentiable) or isinstance(target, type):
             raise InputError(
-                f"the target is a {type(target).__name__}, but must have log_score(states), "
+                f"the target is {short_repr(target)}, but must have log_score(states), "
                 "grad(states), size and categories, as those of quasir.lattice have."
             )
-        if isinstance(target, type):
-            raise InputError(f"the target is the class {target.__name__}: make an object of it.")
         check_count("size of the target", target.size)
-        if check_count("categories of the target", target.categories) < 2:
-            raise InputError(
-                f"a site has {target.categories} value, but needs at least 2 to change."
-            )
+        check_count("categories of the target", target.categories, least=2)
         check_bool("site_first", site_first)
         if proposal is None:
             proposal = UniformStates(target.size, target.categories)

@@ -65,7 +65,6 @@ class IMH(CollectingSampler[ChainSamples]):
     """
 
     verb = "found"
-    _candidates_at: float | None = None  # the log beta at which draws are candidates; None: all
 
     def __init__(
         self,
@@ -80,17 +79,14 @@ class IMH(CollectingSampler[ChainSamples]):
         self.schedule = Schedule(burn_in, thin, reset)
         self.bound = None if bound is None else number("bound", bound)
         if self.bound is not None and not self.bound >= 1:
-            raise InputError(
-                f"bound is {short_repr(bound)}, but must be at least 1: p(x) <= M q(x) for all x, "
-                "both normalised, holds for no smaller M."
-            )
+            raise InputError(f"bound is {short_repr(bound)}, but must be at least 1.")
 
     def _options(self) -> dict[str, Any]:
         return self.schedule.options | {"bound": self.bound}
 
     def collector(self, n: int | None) -> Collector[ChainSamples]:
         """Return a chain that has not started."""
-        return IndependentChain(self.schedule, n, self._candidates_at, self.bound)
+        return IndependentChain(self.schedule, n, getattr(self, "log_beta", None), self.bound)
 
 
 class IndependentChain(Collector[ChainSamples]):

@@ -6,7 +6,7 @@ It is in appendix E of the paper, `appx:incremental_pruning`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -68,8 +68,8 @@ class IncrementalQRS(CollectingSampler[Samples]):
         super().__init__(target, proposal)
         self.acceptance_rate = as_rate(acceptance_rate)
 
-    def _level(self) -> str:
-        return f" at acceptance rate {self.acceptance_rate:.4g}"
+    def _options(self) -> dict[str, Any]:
+        return {"acceptance_rate": self.acceptance_rate}
 
     def collector(self, n: int | None) -> Collector[Samples]:
         """Return a collector of the n best of n/acceptance_rate draws."""
@@ -78,8 +78,7 @@ class IncrementalQRS(CollectingSampler[Samples]):
         if wanted > MOST:
             raise InputError(
                 f"{n:,} samples at an acceptance rate of {self.acceptance_rate:g} need "
-                f"{wanted:.3g} proposals, more than the {MOST:,} that can be numbered: ask for a "
-                "higher rate."
+                f"{wanted:.3g} proposals, more than {MOST:,}: ask for a higher rate."
             )
         return BestDraws(self, n, max(n, math.floor(wanted)))
 
@@ -158,20 +157,19 @@ class BestDraws(Collector[Samples]):
         log_z = enumerate_log_z_beta(*parts, log_beta)
         if log_z is None:
             log_z = log_z_beta(log_beta, max(len(draws), 1) / max(self.seen, 1))
-        fields = fields_at_beta(draws, self.seen, log_beta, log_z, *parts)
-        return Samples(**fields, warnings=tuple(self._warnings(log_beta)))
-
-    def _warnings(self, log_beta: float) -> Iterator[str]:
+        warnings: tuple[str, ...] = ()
         if log_beta == -math.inf:
-            yield (
+            warnings = (
                 f"An acceptance rate of {self.sampler.acceptance_rate:g} is out of reach: only "
                 f"{self.possible:,} of {self.seen:,} proposals had P(x) > 0. The samples are "
                 "from the proposal filtered to the target's support (beta = 0). Ask for a lower "
-                "rate, or use a better proposal."
+                "rate, or use a better proposal.",
             )
-        if log_beta > self.largest_ratio:
-            yield (
+        elif log_beta > self.largest_ratio:
+            warnings = (
                 f"beta = {level_text(log_beta)} is above every ratio seen, the largest being "
                 f"{level_text(self.largest_ratio)}: a higher acceptance rate may give the same "
-                "samples for less."
+                "samples for less.",
             )
+        fields = fields_at_beta(draws, self.seen, log_beta, log_z, *parts)
+        return Samples(**fields, warnings=warnings)

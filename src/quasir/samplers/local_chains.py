@@ -158,8 +158,7 @@ class _Run:
             if len(self.starts) < self.chains:
                 raise InputError(
                     f"{self.chains:,} chains need a start each, but the {len(stored):,} stored "
-                    f"draws hold {len(self.starts):,} that a chain can start at: give more, or ask "
-                    "for fewer samples."
+                    f"draws hold {len(self.starts):,} with P(x) > 0: give more draws."
                 )
         target, proposal, block = self.sampler.target, self.sampler.proposal, 0
         while len(self.starts) < self.chains:

@@ -17,7 +17,7 @@ from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta, 
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import RatioExceededError
-from quasir.samplers.base import CollectingSampler, Collector, Result_co, WithBeta, fields_at_beta
+from quasir.samplers.base import CollectingSampler, Collector, Result_co, fields_at_beta
 from quasir.samplers.results import Samples
 
 __all__ = ["QRS", "RS"]
@@ -25,7 +25,7 @@ __all__ = ["QRS", "RS"]
 NORMALISER_BLOCKS = 16  # blocks drawn to estimate Z_beta for `log_prob` if it is not known yet
 
 
-class AtBeta(WithBeta, CollectingSampler[Result_co]):
+class AtBeta(CollectingSampler[Result_co]):
     """P, q and beta, and the normaliser of p_beta once it is known."""
 
     def __init__(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from quasir.core.arguments import as_log_beta
 from quasir.core.types import Proposal, Target
-from quasir.samplers.base import WithBeta
 from quasir.samplers.imh import IMH
 
 
-class RejectionChain(WithBeta, IMH):
+class RejectionChain(IMH):
     """IMH whose candidates are the samples of QRS at beta; its stationary distribution is p.
 
     If P(x) <= beta q(x) for all x, this is rejection sampling, and the chain moves to every
@@ -58,4 +57,4 @@ class RejectionChain(WithBeta, IMH):
         bound: float | None = None,
     ) -> None:
         super().__init__(target, proposal, burn_in, thin, reset, bound)
-        self.log_beta = self._candidates_at = as_log_beta(beta, log_beta)
+        self.log_beta = as_log_beta(beta, log_beta)

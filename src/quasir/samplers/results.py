@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import LARGEST, check_count, exp_or_inf, number, reals
-from quasir.core.formatting import level_text, short_repr
-from quasir.core.items import Coded, Column, Tabular, check_items
+from quasir.core.arguments import LARGEST, exp_or_inf, reals
+from quasir.core.formatting import level_text
+from quasir.core.items import Coded, Column, Tabular
 from quasir.core.types import Array, Items
 from quasir.draws.draws import taken_columns
 from quasir.errors import InputError
@@ -21,10 +21,7 @@ from quasir.estimation.estimate import Z95, Estimate
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SampleSet(Tabular):
-    """What the results of all samplers have in common.
-
-    ``samples[i]`` and iteration give items; a slice, an array of indices or of booleans gives the
-    same class with those samples.
+    """What the results of all samplers have in common; ``samples[i]`` is as in `Draws`.
 
     Attributes
     ----------
@@ -60,21 +57,6 @@ class SampleSet(Tabular):
     warnings: tuple[str, ...] = ()
     selected_from: int | None = None
 
-    def __post_init__(self) -> None:
-        check_count("proposals", self.proposals, least=0)
-        if not isinstance(self.features, Mapping):
-            raise InputError(f"features are {short_repr(self.features)}, but must be a dictionary.")
-        if self.items is not None:
-            check_items(self.items)
-        n = len(self.items) if self.items is not None else np.size(self.log_p)
-        for name, column in (self._numbers() | dict(self.features)).items():
-            right = isinstance(column, np.ndarray) and column.shape == (n,)
-            if not right and (name != "log_q" or column is not None):
-                raise InputError(
-                    f"{name} is {short_repr(column)}, but must be an array of one number for each "
-                    f"of the {n} items."
-                )
-
     def __len__(self) -> int:
         return len(self.log_p)
 
@@ -100,7 +82,17 @@ class SampleSet(Tabular):
     @property
     def distinct(self) -> int:
         """How many of the samples are different."""
-        return count_distinct(self.items)
+        items = self.items
+        if isinstance(items, Coded):
+            return len({items.support[code] for code in np.unique(items.codes)})
+        if isinstance(items, np.ndarray) and items.dtype != object:
+            return len(np.unique(items, axis=0))
+        if isinstance(items, Column) and hasattr(items, "token_ids"):
+            return len({items.token_ids(i).tobytes() for i in range(len(items))})
+        try:
+            return len(set(items))
+        except TypeError:  # items that cannot be hashed, such as lists
+            return len({repr(item) for item in items})
 
     def _repr(self, what: str) -> str:
         selection = f"{len(self):,} of " if self.selected_from is not None else ""
@@ -135,11 +127,6 @@ class Samples(SampleSet):
     log_p_beta: Array
     log_beta: float
     log_z_beta: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        number("log_beta", self.log_beta, nan=True)
-        number("log_z_beta", self.log_z_beta, nan=True)
 
     @property
     def beta(self) -> float:
@@ -193,12 +180,10 @@ class WeightedSamples(Samples):
         0.5067 ± 0.021 [0.4647, 0.5486]
         """
         column = reals("values", values).astype(np.float64)
-        if not (np.abs(column) <= LARGEST).all():
-            raise InputError(f"values must be finite, and at most {LARGEST:g} in size.")
-        if column.shape != (len(self),):
+        if column.shape != (len(self),) or not (np.abs(column) <= LARGEST).all():
             raise InputError(
-                f"values have shape {column.shape}, but there are {len(self)} samples: give one "
-                "value for each."
+                f"values have shape {column.shape}, but must be a finite number, of at most "
+                f"{LARGEST:g} in size, for each of the {len(self)} samples."
             )
         if not len(self):
             return Estimate(math.nan, math.nan, -math.inf, math.inf)
@@ -295,18 +280,3 @@ class ChainSamples(ApproximateSamples):
     def move_rate(self) -> float:
         """Moves per step: what MCMC calls the acceptance rate."""
         return self.moves / self.steps if self.steps else math.nan
-
-
-def count_distinct(items: Items) -> int:
-    """Return how many different items there are."""
-    if isinstance(items, Coded):
-        return len({items.support[code] for code in np.unique(items.codes)})
-    if isinstance(items, np.ndarray) and items.dtype != object:
-        return len(np.unique(items, axis=0))
-    if isinstance(items, Column) and hasattr(items, "token_ids"):
-        return len({items.token_ids(i).tobytes() for i in range(len(items))})
-    try:
-        return len(set(items))
-    except TypeError:
-        # Items that cannot be hashed, such as lists, are told apart by their text.
-        return len({repr(item) for item in items})

@@ -82,17 +82,14 @@ class RWMH(LocalSampler):
 
     Notes
     -----
-    A step chooses uniformly one of the operations that the sequence's length allows; then
-    uniformly one of its positions: n + 1 for an insertion into n tokens, n for a deletion or
-    replacement; then, except for a deletion, a token v with the editor's probability m(v) given
-    the rest. The probability of the reverse has the same factors, and the move is accepted with
-    probability ``min(1, P(x') q(x|x')/(P(x) q(x'|x)))``. At the length limits fewer operations are
-    legal; both probabilities take this into account. If several edits lead to the same x', each is
-    balanced by its own reverse, so p is still stationary.
+    A step chooses uniformly one of the operations that the sequence's length allows, then one of
+    its positions, then, except for a deletion, a token with the editor's probability given the
+    rest. The reverse has the same factors, and the move is accepted with probability
+    ``min(1, P(x') q(x|x')/(P(x) q(x'|x)))``. If several edits lead to the same x', each is balanced
+    by its own reverse, so p is still stationary.
 
     The paper starts at any draw of the proposal, even if P(x) = 0, and its chains seem to have
-    stayed there (37 % of RWMH-reset-1000 without "amazing"). Here chains start at P(x) > 0, and
-    so P(x) > 0 for every state.
+    stayed there (37 % of RWMH-reset-1000 without "amazing"). Here chains start at P(x) > 0.
 
     Examples
     --------
@@ -134,12 +131,38 @@ class RWMH(LocalSampler):
         if longest is None:
             raise InputError("give max_tokens: this proposal does not say how long its items are.")
         self.editor, self.limits = editor, Limits(min_tokens, longest)
-        self.boost = _check_boost({} if boost is None else boost, editor)
+        self.boost: dict[int, float] = {}
+        if boost is not None and not isinstance(boost, Mapping):
+            raise InputError(f"boost is {short_repr(boost)}, but must be a dictionary.")
+        for word, weight in (boost or {}).items():
+            token, value = self._token(word), number(f"the boost of {short_repr(word)}", weight)
+            self.boost[token] = self.boost.get(token, 0.0) + value
+            if not value > 0 or sum(self.boost.values()) >= 1:
+                raise InputError(
+                    f"the boosts are {short_repr(boost)}, but must be above 0 and sum to less than "
+                    "1: the extra probabilities of proposing these tokens."
+                )
+
+    def _token(self, word: str | int) -> int:
+        if not isinstance(word, str):
+            return check_count("the id of a boosted token", word, least=0)
+        if (token_id := optional_attribute(self.editor, "token_id")) is None:
+            raise InputError(
+                f"{short_repr(word)} cannot be boosted by its name: this editor has no "
+                "token_id(word). Give the token's id instead."
+            )
+        return int(token_id(word))
 
     def starts(self, items: Items) -> tuple[list[Tokens], Array]:
         """Return items as sequences, and their log P; -inf where the length is not allowed."""
         encode = optional_attribute(self.editor, "encode")
-        every = encode(items) if encode else [_tokens(item) for item in items]
+        try:
+            every = encode(items) if encode else [tuple(map(int, item)) for item in items]
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"the proposal gives items such as {short_repr(items[0])}, but an editor without "
+                "encode(items) needs tuples of token ids."
+            ) from error
         low, high = self.limits.shortest, self.limits.longest
         fitting = [i for i, tokens in enumerate(every) if low <= len(tokens) <= high]
         log_p = np.full(len(every), -np.inf)
@@ -194,50 +217,6 @@ class RWMH(LocalSampler):
         return decode(list(states))
 
 
-def _tokens(item: Any) -> Tokens:
-    try:
-        return tuple(check_count("a token", token, least=0) for token in item)
-    except TypeError as error:
-        raise InputError(
-            f"the proposal gives items such as {short_repr(item)}, but an editor without "
-            "encode(items) needs tuples of token ids."
-        ) from error
-
-
-def _check_boost(boost: Mapping[str | int, float], editor: Any) -> dict[int, float]:
-    """Return token -> probability."""
-    if not isinstance(boost, Mapping):
-        raise InputError(
-            f"boost is {short_repr(boost)}, but must be a dictionary from words or token ids to "
-            "probabilities."
-        )
-    tokens: dict[int, float] = {}
-    for word, weight in boost.items():
-        shown = short_repr(word)
-        value = number(f"the boost of {shown}", weight)
-        if not 0 < value < 1:
-            raise InputError(
-                f"the boost of {shown} is {short_repr(weight)}, but must be between 0 and 1: the "
-                "extra probability of proposing it."
-            )
-        if not isinstance(word, str):
-            token = check_count("the id of a boosted token", word, least=0)
-        elif (token_id := optional_attribute(editor, "token_id")) is None:
-            raise InputError(
-                f"{shown} cannot be boosted by its name: this editor has no token_id(word). Give "
-                "the token's id instead."
-            )
-        else:
-            token = token_id(word)
-        tokens[token] = tokens.get(token, 0.0) + value
-    if sum(tokens.values()) >= 1:
-        raise InputError(
-            f"the boosts sum to {sum(tokens.values()):g}, but must sum to less than 1: the editor "
-            "has the rest."
-        )
-    return tokens
-
-
 @dataclass(frozen=True)
 class Limits:
     """The shortest and the longest allowed length of a sequence."""
@@ -249,10 +228,7 @@ class Limits:
         check_count("min_tokens", self.shortest, least=0)
         check_count("max_tokens", self.longest)
         if self.shortest > self.longest:
-            raise InputError(
-                f"min_tokens is {self.shortest}, but max_tokens is {self.longest}: no sequence "
-                "has such a length."
-            )
+            raise InputError(f"min_tokens is {self.shortest}, above max_tokens {self.longest}.")
 
     def legal(self, length: int) -> tuple[Operation, ...]:
         """Return the operations that a sequence of this length allows."""
@@ -277,15 +253,12 @@ class Edit(NamedTuple):
 
     def masked(self, tokens: Tokens) -> Tokens:
         """Return the sequence with a mask at the position of the edit."""
-        return self.put(tokens, MASK)
+        i = self.position
+        return (*tokens[:i], MASK, *tokens[i + (self.operation != "insert") :])
 
     def applied(self, tokens: Tokens, token: int) -> Tokens:
         """Return the edited sequence; a deletion ignores the token."""
-        return self.put(tokens) if self.operation == "delete" else self.put(tokens, token)
-
-    def put(self, tokens: Tokens, *middle: int) -> Tokens:
-        """Return the sequence with `middle` at the position of the edit."""
-        i = self.position
+        i, middle = self.position, () if self.operation == "delete" else (token,)
         return (*tokens[:i], *middle, *tokens[i + (self.operation != "insert") :])
 
     def log_prob(self, length: int, limits: Limits) -> float:

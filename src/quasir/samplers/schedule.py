@@ -43,9 +43,8 @@ class Schedule:
             object.__setattr__(self, name, value)
         if self.reset is not None and (self.burn_in or self.thin != 1):
             raise InputError(
-                f"reset={self.reset} was given with burn_in={self.burn_in} and "
-                f"thin={self.thin}: a chain that is reset after each sample has neither. "
-                "Give reset alone, or the other two."
+                f"reset={self.reset} was given with burn_in={self.burn_in} and thin={self.thin}: "
+                "give reset alone, or the other two."
             )
 
     @property

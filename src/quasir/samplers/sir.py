@@ -47,8 +47,7 @@ class SIR(Sampler[ApproximateSamples]):
         """Draw the pool, then the samples from it."""
         if asked.max_proposals is not None and asked.max_proposals < self.pool:
             raise InputError(
-                f"max_proposals is {asked.max_proposals}, but the pool is {self.pool} draws: make "
-                "the pool smaller, or allow for it."
+                f"max_proposals is {asked.max_proposals}, but the pool is {self.pool} draws."
             )
         root = root_seed(asked.seed)
         pair = self.target, self.proposal

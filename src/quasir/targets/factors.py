@@ -13,7 +13,7 @@ from quasir.core.arguments import number
 from quasir.core.formatting import short_repr
 from quasir.core.types import Array
 from quasir.errors import FeatureError, InputError
-from quasir.targets.feature import Feature
+from quasir.targets.feature import Feature, check_feature
 
 
 class Factor(Protocol):
@@ -47,7 +47,7 @@ class Pointwise:
     feature: Feature
 
     def __post_init__(self) -> None:
-        _check_feature("a constraint", self.feature)
+        check_feature(self.feature)
 
     def log_factor(self, column: NDArray[Any]) -> Array:
         """Return 0 or -inf."""
@@ -76,7 +76,7 @@ class Tilt:
     coefficient: float
 
     def __post_init__(self) -> None:
-        _check_feature("tilt", self.feature)
+        check_feature(self.feature)
         value = number("coefficient", self.coefficient)
         if not np.isfinite(value):
             raise InputError("an infinite tilt is a pointwise constraint: use base * feature.")
@@ -89,8 +89,7 @@ class Tilt:
         if np.isinf(logs).any():
             raise FeatureError(
                 f"exp({self.coefficient:g} phi) is outside any range where phi, the feature "
-                f"{self.feature.name!r}, is {column[np.isinf(logs)][0]:g}: give a smaller "
-                "coefficient, or a feature of smaller values."
+                f"{self.feature.name!r}, is {column[np.isinf(logs)][0]:g}."
             )
         return logs
 
@@ -141,16 +140,8 @@ def reward(function: Feature | Callable[[Any], float], temperature: float = 1.0)
     value = number("temperature", temperature)
     if not 0 < value < np.inf or 1.0 / value == np.inf:
         raise InputError(
-            f"temperature is {short_repr(temperature)}, but must be above 0, finite, and not so "
-            "small that 1/temperature is infinite."
+            f"temperature is {short_repr(temperature)}, but it and its inverse must be finite and "
+            "above 0."
         )
     feature = function if isinstance(function, Feature) else Feature("reward", function)
     return Tilt(feature, 1.0 / value)
-
-
-def _check_feature(where: str, feature: Any) -> None:
-    if not isinstance(feature, Feature):
-        raise InputError(
-            f"{where} takes a Feature, not a {type(feature).__name__}: make one with "
-            "qr.Feature(name, function)."
-        )

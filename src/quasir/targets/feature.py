@@ -82,22 +82,14 @@ class Feature:
         high: float | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise InputError(
-                f"a feature's name is {short_repr(name)}, but must be a string that names it."
-            )
-        if not callable(function):
-            raise InputError(
-                f"feature {short_repr(name)} has no function: {short_repr(function)} cannot be "
-                "called."
-            )
-        check_bool("batched", batched)
-        check_bool("expensive", expensive)
+            raise InputError(f"a feature's name is {short_repr(name)}, but must be a string.")
+        check_callable(f"the function of feature {short_repr(name)}", function, "a function")
+        for what, flag in (("batched", batched), ("expensive", expensive), ("boolean", boolean)):
+            check_bool(what, flag)
         if spans is not None:
             check_callable("spans", spans, "a function from a text to pairs (start, end)")
         self.name, self.function, self.batched = name, function, batched
-        self.expensive, self.spans = expensive, spans
-        check_bool("boolean", boolean)
-        self.boolean = bool(boolean)
+        self.expensive, self.spans, self.boolean = expensive, spans, bool(boolean)
         self.bounds = _bounds(name, boolean, low, high)
         self._made_of: tuple[Any, ...] = ()
 
@@ -110,6 +102,14 @@ class Feature:
         if self.batched:
             return self._checked(self._ask(items), items)
         return self._checked([self._ask(item) for item in items], items)
+
+    def column_where(self, asked: NDArray[np.bool_], items: Items) -> NDArray[Any]:
+        """Return its column, NaN where it is not asked."""
+        if asked.all():
+            return self(items)
+        column = np.full(len(items), np.nan)
+        column[asked] = self(take(items, np.flatnonzero(asked)))
+        return column
 
     def _ask(self, argument: Any) -> Any:
         try:
@@ -141,6 +141,7 @@ class Feature:
         return False
 
     def _checked(self, values: Any, items: Items) -> NDArray[Any]:
+        """Refuse what is no number, and a value that the feature declared to be impossible."""
         column = reals(f"the values of feature {self.name!r}", values, FeatureError)
         if len(items) == 0 and column.size == 0:
             return column.reshape(0)
@@ -150,31 +151,22 @@ class Feature:
                 f"feature {self.name!r} gave shape {column.shape} for {len(items)} items; it must "
                 f"give one value for each{other}."
             )
-        wrong = ~(np.abs(column) <= LARGEST) if column.dtype != bool else np.zeros(0, bool)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise FeatureError(
-                f"feature {self.name!r} is {column[i]} for {int(wrong.sum())} of {len(items)} "
-                f"items, the first being {short_repr(items[i])}; it must be finite, and at most "
-                f"{LARGEST:g} in size."
-            )
-        self._keeps_to_its_bounds(column, items)
-        return self.as_boolean(column) if self.boolean else column
-
-    def _keeps_to_its_bounds(self, column: NDArray[Any], items: Items) -> None:
-        """Refuse a value that the feature declared to be impossible."""
+        if column.dtype == bool:
+            return column
         low, high = self.bounds
-        wrong = (column < low) | (column > high)
-        if self.boolean and column.dtype != bool:
-            wrong |= (column != 0) & (column != 1)
+        declared = f"from {low:g} to {high:g}" if low > -math.inf or high < math.inf else ""
+        wrong = ~((np.abs(column) <= LARGEST) & (column >= low) & (column <= high))
+        if self.boolean:
+            declared, wrong = "boolean", (column != 0) & (column != 1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            declared = "is declared boolean" if self.boolean else f"is declared {_range(low, high)}"
+            said = f"is declared {declared}, but is" if declared else "is"
             raise FeatureError(
-                f"feature {self.name!r} {declared}, but is {column[i]:g} for {int(wrong.sum())} of "
-                f"{len(items)} items, the first being {short_repr(items[i])}. Guarantees rest on "
-                "what a feature declares: correct the declaration, or the function."
+                f"feature {self.name!r} {said} {column[i]:g} for {int(wrong.sum())} of "
+                f"{len(items)} items, the first being {short_repr(items[i])}. It must be finite, "
+                f"of at most {LARGEST:g} in size, and as declared: guarantees rest on that."
             )
+        return column.astype(bool) if self.boolean else column
 
     def __invert__(self) -> Feature:
         """Return the feature that fires where this one does not."""
@@ -189,10 +181,7 @@ class Feature:
         return _combined("or", self, other) if isinstance(other, Feature) else NotImplemented
 
     def __bool__(self) -> bool:
-        raise InputError(
-            f"feature {self.name!r} is neither true nor false by itself. To combine features, use "
-            "f & g, f | g and ~f instead of `and`, `or` and `not`."
-        )
+        raise InputError("use f & g, f | g and ~f to combine features, not `and`, `or` and `not`.")
 
     def renamed(self, name: str) -> Feature:
         """Return the same feature under another name."""
@@ -235,27 +224,15 @@ class Feature:
 
 def _bounds(name: str, boolean: bool, low: Any, high: Any) -> tuple[float, float]:
     """Return the least and the greatest value that are declared; infinite where none is."""
-    if boolean and not (low is None and high is None):
-        raise InputError(
-            f"feature {short_repr(name)} is declared boolean, so it is 0 or 1: leave out low and "
-            "high."
-        )
-    if boolean:
-        return 0.0, 1.0
     least = -math.inf if low is None else number("low", low)
     most = math.inf if high is None else number("high", high)
-    if not least <= most or least == math.inf or most == -math.inf:
+    stated = boolean and not (low is None and high is None)
+    if stated or not least <= most or least == math.inf or most == -math.inf:
         raise InputError(
-            f"feature {short_repr(name)} is declared between {short_repr(low)} and "
-            f"{short_repr(high)}: no number is."
+            f"feature {short_repr(name)} is declared {'boolean, and ' * bool(boolean)}between "
+            f"{short_repr(low)} and {short_repr(high)}, which cannot be."
         )
-    return least, most
-
-
-def _range(low: float, high: float) -> str:
-    if low == -math.inf:
-        return f"at most {high:g}"
-    return f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+    return (0.0, 1.0) if boolean else (least, most)
 
 
 def _combined(how: Literal["and", "or", "not"], *parts: Feature) -> Feature:

@@ -37,18 +37,11 @@ def grid(rows: int, columns: int, strength: float = 1.0) -> Array:
     """
     check_count("rows", rows)
     check_count("columns", columns)
-    if rows * columns > MOST_SITES:
-        raise InputError(
-            f"a grid of {rows} x {columns} has {rows * columns:,} sites, but the matrix of their "
-            f"couplings fits into memory for at most {MOST_SITES:,}."
-        )
-    strength = number("strength", strength)
-    if not np.isfinite(strength):
-        raise InputError(f"strength is {strength}, but must be finite.")
-    sites = np.arange(rows * columns).reshape(rows, columns)
+    check_count("rows * columns", rows * columns, most=MOST_SITES)
+    sites, weight = np.arange(rows * columns).reshape(rows, columns), number("strength", strength)
     coupling = np.zeros((sites.size, sites.size))
     for a, b in ((sites[:, :-1], sites[:, 1:]), (sites[:-1], sites[1:])):
-        coupling[a.ravel(), b.ravel()] = coupling[b.ravel(), a.ravel()] = strength
+        coupling[a.ravel(), b.ravel()] = coupling[b.ravel(), a.ravel()] = weight
     return coupling
 
 
@@ -202,10 +195,7 @@ class RBM:
     ) -> None:
         self.weights = _finite("weights", weights)
         if self.weights.ndim != 2 or 0 in self.weights.shape:
-            raise InputError(
-                f"weights have shape {self.weights.shape}, but must be a matrix with a row for "
-                "each visible and a column for each hidden unit."
-            )
+            raise InputError(f"weights have shape {self.weights.shape}, but must be a matrix.")
         self.size, units = self.weights.shape
         self.visible = _shaped("visible", visible, (self.size,))
         self.hidden = _shaped("hidden", hidden, (units,))
@@ -260,15 +250,11 @@ def _rows(items: Items, size: int) -> NDArray[np.float64] | NDArray[np.int64]:
     if rows is None or rows.dtype.kind not in "biu":
         check_items(items)
         rows = reals("states", items if rows is not None and rows.dtype != object else list(items))
-        whole = rows == np.floor(rows)
-        if not whole.all():
-            raise InputError(f"a state has {rows[~whole][0]}, but must have whole numbers.")
     if len(rows) == 0:
         rows = rows.reshape(0, size)
-    if rows.ndim != 2 or rows.shape[1] != size:
+    if rows.ndim != 2 or rows.shape[1] != size or not (rows == np.floor(rows)).all():
         raise InputError(
-            f"states have shape {rows.shape}, but must be rows of {size} whole numbers, one for "
-            "each site."
+            f"states of shape {rows.shape} are not rows of {size} whole numbers, one for each site."
         )
     return rows
 

@@ -71,19 +71,13 @@ class Product:
         self, base: Any, factors: Sequence[Factor] = (), watched: Sequence[Feature] = ()
     ) -> None:
         if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
-            raise InputError(
-                f"a {type(base).__name__} cannot be a base: it has no log_prob(items), the "
-                "normalised log a(x), as a Table or a language model has."
-            )
+            raise InputError(f"{short_repr(base)} cannot be a base: it has no log_prob(items).")
         self.base = base
         self.factors: tuple[Factor, ...] = _several("factors", factors)
         self.watched: tuple[Feature, ...] = _several("watched", watched)
         for factor in self.factors:
             if not callable(getattr(factor, "log_factor", None)):
-                raise InputError(
-                    f"{short_repr(factor)} is not a factor: use base * feature, or "
-                    "qr.tilt(feature, c)."
-                )
+                raise InputError(f"{short_repr(factor)} is not a factor: use qr.tilt(feature, c).")
         by_name: dict[str, Feature] = {}
         for feature in (*(factor.feature for factor in self.factors), *self.watched):
             check_feature(feature)
@@ -134,11 +128,7 @@ class Product:
         log_b, columns = np.zeros(n), {}
         for feature in self.features:
             possible = log_b > -np.inf
-            if feature.expensive and not possible.all():
-                column = np.full(n, np.nan)
-                column[possible] = feature(take(items, np.flatnonzero(possible)))
-            else:
-                column = feature(items)
+            column = feature.column_where(possible | (not feature.expensive), items)
             columns[feature.name] = column
             for factor in self.factors:
                 if factor.feature.name == feature.name:
