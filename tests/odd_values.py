@@ -280,10 +280,6 @@ CALLS = {
     "Curve.at tvd": case(CURVE.at, tvd=0.5),
     "Curve.at kl": case(CURVE.at, kl=0.5),
     "Certificate.estimate": case(CURVE.at(beta=1).estimate, name="tvd"),
-    "Estimate": case(
-        used(qr.Estimate, lambda e: (repr(e), str(e))), value=1.0, se=0.1, low=0.8, high=1.2
-    ),
-    "Moment": case(qr.certificates.Moment, feature="female"),
     "Draws.from_arrays": case(
         used(qr.Draws.from_arrays, lambda d: (repr(d), d._repr_html_(), qr.tradeoff(d))),
         log_p=[0.0, -1.0],

@@ -123,22 +123,6 @@ def test_the_advice_asks_for_twice_the_draws_at_least():
     assert _draws_advice("tvd_bound", 0.1, heavy, 0.0) is None
 
 
-@pytest.mark.parametrize("name", ["one", "powers", "ties"])
-def test_no_advice_where_no_tail_is_fitted(name):
-    tail = fit_tail(SortedRatios(SPACES[name]))
-    assert not tail.fitted
-    assert _draws_advice("tvd_bound", 0.1, tail, 0.0) is None
-
-
-@pytest.mark.parametrize("cut", [2.0, 2.5])
-def test_the_advice_asks_for_twice_the_draws_where_the_largest_ratio_is_common(cut):
-    tail = fit_tail(SortedRatios(np.minimum(TAIL_DRAWS, cut)))
-    assert 10 / tail.above(tail.log_max).share < 2 * 5000
-    text = _draws_advice("tvd_bound", 0.9, tail, float(tail.log_max) - 0.1)
-    assert text is not None
-    assert "about 1.0e+04 draws would show it" in text
-
-
 @pytest.mark.parametrize("rate", [0.9, 0.5, 0.1, 0.003, 1e-40])
 def test_on_binned_ratios_the_level_accepts_enough_and_the_next_does_not(rate):
     log_w = np.random.default_rng(3).normal(size=2000)

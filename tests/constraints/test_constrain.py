@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.constraints.constrain import ROUNDS
-from quasir.core.streams import BLOCK
 from tests.constraints.random_constraints import BASE, FLAGS, SIZE, SIZE_OF, X, Y, column, whole
 
 COIN = qr.Table({"a": 0.5, "b": 0.5})
@@ -97,13 +95,6 @@ def test_the_constraint_is_met_together_with_tilts_that_are_given():
     assert target.coefficients.keys() == {"isa"}
     with pytest.raises(qr.errors.InputError, match="'long' is wanted for, and is a factor"):
         qr.constrain(base * qr.tilt(long, 3.0), {long: 0.5}, seed=0)
-
-
-def test_rounds_of_a_fit_about_double_the_draws():
-    assert ROUNDS[0] == 4 * BLOCK
-    growth = np.divide(ROUNDS[1:], ROUNDS[:-1])
-    assert (growth > 1.4).all()
-    assert (growth <= 2).all()
 
 
 def test_the_constraint_is_told():

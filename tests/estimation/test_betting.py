@@ -185,31 +185,6 @@ def test_wealth_rises_with_tau_and_with_the_level():
         assert (np.diff(wealth) > -1e-6).all()
 
 
-@pytest.mark.parametrize("by", [-800.0, 800.0])
-def test_scaling_changes_nothing(by):
-    w = draws(4, 5000)
-    log_w = np.sort(np.log(w[w > 0]))
-    features = {"flag": np.random.default_rng(0).random(len(log_w)) < 0.3}
-    log_beta = np.log([0.01, 0.5, 2.0, 9.0, 40.0])
-    found = []
-    for shift in (0.0, by):
-        spread = BinnedDraws.of_sorted(
-            5000, log_w + shift, features=features, bounds={"flag": (0.0, 1.0)}
-        )
-        levels, known = log_beta + shift, {"alpha": ALPHA, "log_ceiling": CEILING + shift}
-        found.append(
-            [
-                *(upper_bounds(name, spread, levels, **known) for name in GUARANTEED),
-                upper_bounds("tvd", spread, levels, alpha=ALPHA, log_z=0.5 + shift),
-                acceptance_rate_at_least(spread, levels, alpha=ALPHA),
-                acceptance_rate_at_most(spread, levels, alpha=ALPHA),
-                moment_at_least(spread, "flag", levels, alpha=ALPHA),
-                moment_at_most(spread, "flag", levels, alpha=ALPHA),
-            ]
-        )
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-7)
-
-
 @pytest.mark.parametrize("far", [-2000.0, 2000.0])
 def test_levels_far_from_every_ratio(far):
     spread, level = spread_of(draws(5, 200)), np.array([far])

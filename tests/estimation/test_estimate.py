@@ -34,8 +34,6 @@ def test_along_a_curve_it_compares_point_by_point():
     assert (0.2 < ALONG).tolist() == [True, False, False]
     assert (np.array([0.5, 0.0, 0.0]) > ALONG).tolist() == [True, False, False]
     assert (np.array([0.0, 0.1]) < TVD).tolist() == [True, False]
-    with pytest.raises(qr.errors.InputError, match="cannot be compared"):
-        ALONG < np.zeros(2)  # noqa: B015
 
 
 @pytest.mark.parametrize("other", ["0.1", None, [0.1, "a"], 1j, True, object()])
@@ -66,8 +64,6 @@ def test_it_formats_and_rounds_as_its_value():
     assert math.isnan(round(UNKNOWN))
     assert f"{UNKNOWN:.2f}" == "nan"
     assert TVD._repr_html_() == str(TVD)
-    with pytest.raises(qr.errors.InputError, match="does not format"):
-        f"{TVD:qqq}"
 
 
 def test_it_is_neither_true_nor_false():
@@ -83,7 +79,6 @@ def test_points_of_a_curve():
         ALONG[3]
     for ask in (
         lambda: TVD[0],
-        lambda: ALONG["a"],
         lambda: float(ALONG),
         lambda: f"{ALONG:.2f}",
         lambda: round(ALONG, 2),
@@ -91,29 +86,3 @@ def test_points_of_a_curve():
     ):
         with pytest.raises(qr.errors.InputError):
             ask()
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ("1", 0.1, 0.0, 1.0),
-        (None, 0.1, 0.0, 1.0),
-        (1j, 0.1, 0.0, 1.0),
-        (True, 0.1, 0.0, 1.0),
-        (np.zeros(2), 0.1, 0.0, 1.0),
-        (np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(3)),
-        (10**400, 0.1, 0.0, 1.0),
-    ],
-)
-def test_it_is_made_of_numbers(parts):
-    with pytest.raises(qr.errors.InputError, match="four numbers"):
-        qr.Estimate(*parts)
-
-
-@pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize("wrong", ["1", None, 1j, np.zeros(2)], ids=repr)
-def test_each_of_the_four_parts_is_checked(place, wrong):
-    parts = [0.5, 0.1, 0.3, 0.7]
-    parts[place] = wrong
-    with pytest.raises(qr.errors.InputError, match="four numbers"):
-        qr.Estimate(*parts)

@@ -109,21 +109,6 @@ def test_a_tvd_of_0_chooses_the_ceiling_and_one_of_1_no_level():
     assert guaranteed_level(spread_of(), "tvd", 1.0, KNOWN) == -math.inf
 
 
-@pytest.mark.parametrize("by", [-800.0, 800.0])
-def test_the_choice_scales_with_p(by):
-    spread = spread_of()
-    moved = BinnedDraws(
-        **{**vars_of(spread), "log_low": spread.log_low + by, "log_high": spread.log_high + by}
-    )
-    one = guaranteed_level(spread, "tvd", 0.1, KNOWN)
-    two = guaranteed_level(moved, "tvd", 0.1, Assumptions(log_ceiling=CEILING + by))
-    assert two - by == pytest.approx(one, abs=2e-4)
-
-
-def vars_of(spread):
-    return {name: getattr(spread, name) for name in spread.__dataclass_fields__}
-
-
 def test_without_a_ceiling_nothing_is_guaranteed_and_the_words_say_what_would_help():
     found = guarantees(spread_of(), np.zeros(2), Assumptions())
     guarantee = found[0]

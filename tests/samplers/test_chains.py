@@ -337,14 +337,3 @@ def test_a_chain_is_the_same_wherever_its_draws_are_cut(heavy, log_beta, schedul
         assert chain_over(draws, [0, cut, 12], schedule, log_beta) == whole
         for other in range(cut + 1, 12):
             assert chain_over(draws, [0, cut, other, 12], schedule, log_beta) == whole
-
-
-@pytest.mark.parametrize("heavy", [0, 5])
-def test_steps_moves_and_stays_of_a_chain_that_is_known(heavy):
-    """All weights are equal, so that each candidate is moved to; but one holds for ever."""
-    log_w = np.zeros(12)
-    log_w[heavy] = 1000.0
-    draws = qr.Draws.from_arrays(log_w, np.zeros(12), items=np.arange(12), seed=0)
-    found, counts = chain_over(draws, [0, 12], Schedule(), None)
-    assert found == [min(i, heavy) for i in range(1, 12)]
-    assert counts == (12, 12, 11, heavy, 11 - heavy)

@@ -75,12 +75,6 @@ def test_algorithm_2_asks_for_n_over_its_rate(rate, n):
     assert sum(q.asked) == samples.proposals == math.floor(n / rate)
 
 
-def test_sir_asks_for_its_pool():
-    q = Counting()
-    samples = qr.SIR(EVEN, q, pool=2500).sample(7, seed=0)
-    assert sum(q.asked) == samples.proposals == 2500
-
-
 @pytest.mark.parametrize(
     ("schedule", "states"),
     [
@@ -141,13 +135,6 @@ def test_a_used_up_budget_says_how_many_are_needed():
     assert 400 < found < 600
 
 
-def test_what_is_kept_is_what_log_u_decides():
-    draws = qr.draw(HALF, EVEN, 4096, seed=3)
-    kept = qr.QRS(HALF, EVEN, beta=3).replay(draws)
-    log_w = np.where(np.asarray([item == "a" for item in draws.items]), math.log(2), -np.inf)
-    assert len(kept) == int((log_w - draws.log_u > math.log(3)).sum())
-
-
 @pytest.mark.parametrize(("rate", "above"), [(0.6, False), (0.4, True), (0.05, True)])
 def test_a_beta_above_every_ratio_is_said_with_the_largest_of_them(rate, above):
     """The ratios are 0.5 and 2, and the mean of min(1, w/beta) is 1/2 at beta = 2."""
@@ -192,19 +179,6 @@ def test_where_nothing_is_possible_no_beta_is_too_high():
     assert len(samples) == 0
     (warning,) = samples.warnings
     assert "0 of 50 proposals had P(x) > 0" in warning
-
-
-def test_proposals_end_at_the_last_accepted_one_where_a_block_gives_all_that_is_left():
-    target = qr.Table({"a": 0.05, "b": 1.0})
-    draws = qr.draw(target, qr.Table({"a": 0.95, "b": 0.05}), 40 * BLOCK, seed=0)
-    accepted = draws.accepted(beta=20.0)
-    ends = 0
-    for blocks in range(1, 41):
-        n = int((accepted < blocks * BLOCK).sum())
-        ends += int(accepted[n - 1]) + 1 < blocks * BLOCK
-        samples = qr.QRS(target, qr.Table({"a": 0.95, "b": 0.05}), beta=20.0).sample(n, seed=0)
-        assert samples.proposals == accepted[n - 1] + 1
-    assert ends > 20
 
 
 @pytest.mark.parametrize(("rate", "count"), [(0.001, 1), (0.002, 1), (0.003, 1), (0.004, 2)])

@@ -188,15 +188,3 @@ def test_starts_that_are_too_long_cost_a_proposal_and_no_more(n):
     for samples in (walk.sample(n, seed=3), walk.sample_from(draws, n, seed=3)):
         assert list(samples.items) == [draws.items[i] for i in short[:n]]
         assert samples.proposals == short[n - 1] + 1
-
-
-@pytest.mark.parametrize(("chains", "n"), [(1, 30), (1, 90), (3, 120)])
-def test_a_chain_that_never_moves_stayed_for_all_its_steps(chains, n):
-    """Only one sequence is possible, so every move is refused."""
-    alone = qr.Table({(1, 2): 1.0})
-    walk = sampler(alone, alone, chains=chains)
-    samples = walk.sample(n, seed=0)
-    assert samples.moves == 0
-    assert samples.steps == n
-    (warning,) = samples.warnings
-    assert f"stayed on one state for {n // chains} of {n // chains} steps" in warning

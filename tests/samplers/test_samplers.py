@@ -174,30 +174,6 @@ def test_incremental_where_the_rate_is_out_of_reach():
     np.testing.assert_allclose(samples.log_p_beta, math.log(0.5), atol=0.1)
 
 
-def test_incremental_at_rate_one():
-    samples = qr.IncrementalQRS(TARGET, PROPOSAL, acceptance_rate=1).sample(2000, seed=0)
-    assert samples.proposals == 2000
-    np.testing.assert_array_equal(samples.items, qr.draw(TARGET, PROPOSAL, 2000, seed=0).items)
-
-
-@pytest.mark.parametrize("rate", [0, -0.1, 1.5, math.nan, "a", True])
-def test_a_wrong_rate_is_refused(rate):
-    with pytest.raises(qr.errors.InputError, match="acceptance_rate"):
-        qr.IncrementalQRS(TARGET, PROPOSAL, acceptance_rate=rate)
-
-
-@pytest.mark.parametrize("beta", [0, -1, math.inf, math.nan, "2", None, True])
-def test_a_wrong_beta_is_refused(beta):
-    with pytest.raises(qr.errors.InputError, match="beta"):
-        qr.QRS(TARGET, PROPOSAL, beta=beta)
-
-
-def test_progress_and_repr(capsys):
-    samples = qr.QRS(TARGET, PROPOSAL, beta=2).sample(1000, seed=0, progress=True)
-    assert "1,000/1,000 accepted" in capsys.readouterr().err
-    assert "1,000 accepted of" in repr(samples)
-
-
 CERTAIN = qr.Table({"a": 1.0})
 MIXED = qr.Mixture([qr.Table({"a": 0.3, "b": 0.7}), qr.Table({"b": 1.0, "c": 1.0})])
 

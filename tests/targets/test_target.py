@@ -132,7 +132,7 @@ def test_what_cannot_be_multiplied():
         BASE * HAS_A * qr.features.contains("x", name="A")
     with pytest.raises(TypeError):
         BASE * HAS_A * 3
-    with pytest.raises(qr.errors.InputError, match="takes a Feature"):
+    with pytest.raises(qr.errors.InputError, match="is not a feature"):
         qr.tilt(len, 1.0)
     for wrong in (0, -1, math.nan):
         with pytest.raises(qr.errors.InputError, match="temperature"):

@@ -204,13 +204,6 @@ def certificate_at(
     return replace(made, choice=choice)
 
 
-def certified_again(evaluator: Evaluator, certificate: Certificate) -> Certificate:
-    """Return the certificate at the same beta from more draws: same confidence, same choice."""
-    assert certificate.guarantee is not None
-    confidence = certificate.guarantee.confidence
-    return certificate_at(evaluator, certificate.log_beta, confidence, certificate.choice)
-
-
 def _not_guaranteed(
     evaluator: Evaluator, name: str, wanted: float, confidence: float
 ) -> UnreachableError:
@@ -232,47 +225,35 @@ def _not_guaranteed(
 
 def _unreachable(evaluator: Evaluator, name: str, wanted: float) -> UnreachableError:
     ratios, n, possible = evaluator.ratios, evaluator.n, evaluator.n_possible
+    advice = ADVICE
     if name == "acceptance_rate" and possible >= wanted * n:
         best = certificate_at(evaluator, ratios.level(0))
-        return UnreachableError(
-            f"acceptance_rate = {wanted:g} needs a beta below {level_text(best.log_beta)}, the "
-            f"lowest that a streamed curve knows: the ratios span too much for its bins. The most "
-            f"it can accept is {best.acceptance_rate.value:.4g}. Load the draws (no --stream).",
-            best,
+        why = (
+            f"the lowest beta of a streamed curve, {level_text(best.log_beta)}, accepts "
+            f"{best.acceptance_rate.value:.4g}. Load the draws (no --stream)."
         )
-    if name == "acceptance_rate":
+    elif name == "acceptance_rate" or possible < ENOUGH_ABOVE:
         best = evaluator.limit(everything=False)
-        return UnreachableError(
-            f"acceptance_rate = {wanted:g} cannot be met: only {possible:,} of {n:,} "
-            f"draws ({best.acceptance_rate.value:.4g}) have P(x) > 0, which is the limit for "
-            f"beta -> 0. {ADVICE}",
-            best,
+        share = best.acceptance_rate.value
+        why = f"only {possible:,} of {n:,} draws ({share:.4g}) have P(x) > 0. Draw more."
+    else:
+        best = certificate_at(evaluator, ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
+        part: Estimate = getattr(best, name)
+        more = _draws_advice(name, wanted, evaluator.tail, best.log_z.value)
+        why = (
+            f"it needs a beta above which fewer than {ENOUGH_ABOVE} of {n:,} draws lie. The best "
+            f"these draws can vouch for is {part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at "
+            f"beta = {level_text(best.log_beta)} and acceptance rate "
+            f"{best.acceptance_rate.value:.3g}. {more or 'More draws may show it.'}"
         )
-    if possible < ENOUGH_ABOVE:
-        return UnreachableError(
-            f"{name} = {wanted:g} cannot be confirmed: only {possible} of {n:,} draws "
-            f"have P(x) > 0. Draw more. {ADVICE}",
-            certificate_at(evaluator, ratios.level(0)),
-        )
-    best = certificate_at(evaluator, ratios.level(max(ratios.reach(ENOUGH_ABOVE), 0)))
-    part: Estimate = getattr(best, name)
-    more = _draws_advice(name, wanted, evaluator.tail, best.log_z.value)
-    advice = ADVICE
-    if evaluator.tail.log_ceiling < math.inf:
-        ceiling = _exact_level(evaluator)
-        rate = certificate_at(evaluator, ceiling).acceptance_rate.value
-        advice += (
-            f" At beta = {level_text(ceiling)}, which no ratio exceeds, the samples are "
-            f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
-        )
-    return UnreachableError(
-        f"{name} = {wanted:g} cannot be confirmed: it needs a beta above which fewer than "
-        f"{ENOUGH_ABOVE} of {n:,} draws lie. The best these draws can vouch for is "
-        f"{part.value:.3g} [{part.low:.3g}, {part.high:.3g}], at beta = "
-        f"{level_text(best.log_beta)} and acceptance rate {best.acceptance_rate.value:.3g}. "
-        f"{more or 'How many draws would show it cannot be said.'} {advice}",
-        best,
-    )
+        if evaluator.tail.log_ceiling < math.inf:
+            ceiling = _exact_level(evaluator)
+            rate = certificate_at(evaluator, ceiling).acceptance_rate.value
+            advice += (
+                f" At beta = {level_text(ceiling)}, which no ratio exceeds, the samples are "
+                f"exactly the target's, at an acceptance rate of {rate:.3g}: ask for {name} = 0."
+            )
+    return UnreachableError(f"{name} = {wanted:g} cannot be met: {why} {advice}", best)
 
 
 def _draws_advice(name: str, wanted: float, tail: Tail, log_z: float) -> str | None:

@@ -66,10 +66,9 @@ def warnings_about(
             "proposal."
         )
     if accepted < MIN_ACCEPTED:
-        times = MIN_ACCEPTED / accepted if accepted > TOO_RARE else math.inf
-        more = (
-            f"Draw about {_factor(times)} times as many, or " if times < math.inf else "Instead, "
-        )
+        more = "Instead, "
+        if accepted > TOO_RARE:
+            more = f"Draw about {_factor(MIN_ACCEPTED / accepted)} times as many, or "
         warnings.append(
             f"Only about {accepted:.3g} of {e.n:,} draws are accepted at beta = "
             f"{level_text(log_beta)}: the moments are those of few samples. {more}choose a "
@@ -107,40 +106,24 @@ def _about_the_tail(e: Evaluator, log_beta: float, n_above: float) -> list[str]:
     if e.tail.exceeds_all(log_beta) or n_above >= MIN_ABOVE:
         return []
     beta, largest, k = level_text(log_beta), level_text(e.tail.log_max), e.tail.k
-    if n_above == 0 and k == -math.inf:
+    if n_above > 0:
         return [
-            f"beta = {beta} is not below any of the {e.n:,} ratios, the largest of which are all "
-            f"{largest}: TVD, KL and the bound are exactly 0 if no item has a larger ratio, and "
-            f"any such item that was not seen has a q-mass below {zero_hit_bound(e.n):.2g} (97.5 "
-            "%). More draws lower that."
+            f"Only {n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
+            "the bound rest on them, and their intervals may be too narrow. "
+            "Draw more, or choose a smaller beta."
         ]
-    if n_above == 0:
-        if e.tail.log_ceiling < math.inf:
-            how = (
-                f"since no ratio exceeds {level_text(e.tail.log_ceiling)}, the upper ends of their "
-                "intervals have a limit"
-            )
-        elif k < 1:
-            how = (
-                f"a generalised Pareto tail fitted to the largest ratios (k = {k:.2f}) gives the "
-                "upper ends of their intervals"
-            )
-        elif not math.isnan(k):
-            how = (
-                f"the largest ratios' tail is too heavy to extrapolate (k = {k:.2f}), so no number "
-                "can be given"
-            )
-        else:
-            how = "too few ratios were seen to extrapolate, so no number can be given"
-        return [
-            f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
-            f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
-            f"Draw more, or choose a beta below {largest}."
-        ]
+    if k == -math.inf:
+        how = f"an item of a larger ratio has a q-mass below {zero_hit_bound(e.n):.2g} (97.5 %)"
+    elif e.tail.log_ceiling < math.inf:
+        how = f"no ratio exceeds {level_text(e.tail.log_ceiling)}, which limits their upper ends"
+    elif k < 1:
+        how = f"their upper ends are from a fitted generalised Pareto tail (k = {k:.2f})"
+    else:
+        how = f"the tail cannot be extrapolated (k = {k:.2f}), so no number can be given"
     return [
-        f"Only {n_above:.0f} of {e.n:,} draws have a ratio above beta = {beta}: TVD, KL and "
-        "the bound rest on them, and their intervals may be too narrow. "
-        "Draw more, or choose a smaller beta."
+        f"The tail has not been seen: beta = {beta} is not below the largest of the {e.n:,} "
+        f"ratios, {largest}, so TVD, KL and the bound are 0 on these draws; {how}. "
+        f"Draw more, or choose a beta below {largest}."
     ]
 
 
@@ -177,26 +160,21 @@ def find_disagreement(
         math.exp(level - known.log_z) * float(bound(binned, beta, alpha=alpha)[0])  # in units of Z
         for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
     )
-    says = f"this is false in at most {FALSE_ALARM:g} of all runs"
-    start = f"Z is known to be {level_text(known.log_z)}, but the draws give {estimate}, "
+    says = f"times what is known (this is false in at most {FALSE_ALARM:g} of all runs)"
+    start = f"Z is known to be {level_text(known.log_z)}, but the draws give {estimate}, and at"
+    wrong = (
+        "which cannot be. The Z that the target declares, the ceiling, or the proposal's log q is "
+        "wrong. No number here can be trusted until that is found."
+    )
     if least > 1 + ROUNDING:
-        return Disagreement(
-            f"{start}and at least {_down(least):g} times what is known ({says}), which cannot be. "
-            "The Z that the target declares is wrong, or the proposal does not draw with the log q "
-            "that it gives. No number here can be trusted until that is found.",
-            impossible=True,
-        )
+        return Disagreement(f"{start} least {_down(least):g} {says}, {wrong}", impossible=True)
     lacking = _down(1 - most)
     if not lacking > 0:
         return None
-    start = f"{start}and at most {1 - lacking:g} times what is known ({says})"
+    start = f"{start} most {1 - lacking:g} {says}"
     if at_ceiling:
-        return Disagreement(
-            f"{start}, although no ratio exceeds {level_text(level)}. That cannot be: the Z that "
-            "the target declares, the ceiling, or the proposal's log q is wrong. No number here "
-            "can be trusted until that is found.",
-            impossible=True,
-        )
+        but = f"although no ratio exceeds {level_text(level)}"
+        return Disagreement(f"{start}, {but}, {wrong}", impossible=True)
     return Disagreement(
         f"{start}. So at least {lacking:g} of the target's mass is where q(x) = 0 or P(x)/q(x) is "
         f"above {level_text(level)}, and no draw was there: the proposal does not reach all of "

@@ -20,7 +20,7 @@ from quasir.constraints.dual import (
 )
 from quasir.core.arguments import check_count, number
 from quasir.core.items import take
-from quasir.core.progress import Progress, Report, progress_of
+from quasir.core.progress import Progress, progress_of
 from quasir.core.streams import BLOCK, DrawStreams, Purpose, derived_seed, root_seed
 from quasir.core.types import Array, Proposal, Seed
 from quasir.draws.draw_blocks import draw_pieces
@@ -28,7 +28,7 @@ from quasir.draws.draws import Draws
 from quasir.errors import InfeasibleError, InputError
 from quasir.estimation.estimate import Z95, Estimate, kish_ess
 from quasir.targets.factors import Pointwise, Tilt
-from quasir.targets.feature import Feature
+from quasir.targets.feature import Feature, check_feature
 from quasir.targets.product import Product
 
 ROUNDS = (4 * BLOCK, 8 * BLOCK, 16 * BLOCK, 32 * BLOCK, 64 * BLOCK, 100_000)
@@ -90,9 +90,8 @@ def constrain(
     >>> np.exp(target.log_score(["they"])), round(target.achieved["she"], 6)
     (array([0.]), 0.5)
     """
-    wanted = _checked(constraints)
     given = base if isinstance(base, Product) else Product(base)
-    _refuse_both(wanted, given)
+    wanted = _checked(constraints, given)
     if draws is not None and proposal is not None:
         raise InputError("give draws or a proposal to draw from, not both.")
     if draws is not None:
@@ -101,35 +100,23 @@ def constrain(
         check_count("n", n)
     *rounds, most = ROUNDS if n is None else (n,)
     report = progress_of(progress, "drawn to fit")
-    source = _FittingDraws(given, list(wanted), proposal or given.base, seed)
-    for size in rounds:
-        with contextlib.suppress(InfeasibleError):  # more draws may support it
-            target = _fitted(given, wanted, source.upto(size, most, report))
-            if target.precise:
+    features = [*(factor.feature for factor in given.factors), *wanted]
+    streams = DrawStreams(derived_seed(root_seed(seed), Purpose.FIT))
+    how = Product(given.base, watched=features), proposal or given.base, streams
+    parts: list[Draws] = []
+    for size in (*rounds, most):
+        for piece in draw_pieces(*how, sum(map(len, parts)) // BLOCK, size):
+            parts.append(piece)
+            drawn = sum(map(len, parts))
+            report(drawn, most, drawn)
+        # More draws may support what some do not.
+        with contextlib.suppress(*([InfeasibleError] if size < most else [])):
+            target = _fitted(given, wanted, Draws.concatenate(parts))
+            if target.precise and size < most:
                 report(size, size, size)
+            if target.precise or size == most:
                 return target
-    return _fitted(given, wanted, source.upto(most, most, report))
-
-
-class _FittingDraws:
-    """Draws to fit on, with columns for the features; their stream is that of `Purpose.FIT`."""
-
-    def __init__(
-        self, given: Product, wanted: list[Feature], proposal: Proposal, seed: Seed
-    ) -> None:
-        factors = [factor.feature for factor in given.factors]
-        streams = DrawStreams(derived_seed(root_seed(seed), Purpose.FIT))
-        self._how = Product(given.base, watched=[*factors, *wanted]), proposal, streams
-        self._parts: list[Draws] = []
-        self._drawn = 0
-
-    def upto(self, n: int, most: int, report: Report) -> Draws:
-        """Return the first n draws; `most` is how many there may be in the end."""
-        for piece in draw_pieces(*self._how, self._drawn // BLOCK, n):
-            self._parts.append(piece)
-            self._drawn += len(piece)
-            report(self._drawn, most, self._drawn)
-        return Draws.concatenate(self._parts)
+    raise AssertionError("the last round returns or raises")
 
 
 def _fitted(given: Product, wanted: dict[Feature, float], draws: Draws) -> Constrained:
@@ -208,32 +195,22 @@ def _tilts(
     return tilts, moments, ess, precise
 
 
-def _checked(constraints: Mapping[Feature, float]) -> dict[Feature, float]:
+def _checked(constraints: Mapping[Feature, float], given: Product) -> dict[Feature, float]:
+    """Refuse also a feature that has a factor already: one of the two would not hold."""
     if not constraints:
         raise InputError("there are no constraints: give at least one feature and its moment.")
-    wanted = {}
+    wanted, factors = {}, {factor.feature.name for factor in given.factors}
     for feature, moment in constraints.items():
-        if not isinstance(feature, Feature):
-            raise InputError(
-                f"a constraint is for a Feature, not for a {type(feature).__name__}: "
-                "make one with qr.features, or qr.Feature(name, function)."
-            )
-        value = number(f"the moment of {feature.name!r}", moment)
-        if math.isinf(value):
+        check_feature(feature)
+        wanted[feature] = number(f"the moment of {feature.name!r}", moment)
+        if math.isinf(wanted[feature]):
             raise InputError(f"the moment of {feature.name!r} is {moment!r}, but must be finite.")
-        wanted[feature] = value
-    return wanted
-
-
-def _refuse_both(wanted: dict[Feature, float], given: Product) -> None:
-    """Refuse a constraint for a feature that has a factor already: one of them would not hold."""
-    names = {factor.feature.name for factor in given.factors}
-    for feature in wanted:
-        if feature.name in names:
+        if feature.name in factors:
             raise InputError(
                 f"{feature.name!r} is wanted for, and is a factor of the base already: give the "
                 "tilt or the constraint, not both."
             )
+    return wanted
 
 
 def _column(feature: Feature, draws: Draws) -> NDArray[Any]:
@@ -254,17 +231,14 @@ def _log_weights(given: Product, draws: Draws, met: NDArray[np.bool_]) -> Array:
     if np.isnan(draws.log_q[possible]).any():
         raise InputError(
             f"{int(np.isnan(draws.log_q[possible]).sum())} draws that the constraint allows have "
-            "no log q: they were drawn for a target that forbids them, and a mixture of language "
-            "models then leaves log q out. Draw for a target that allows them, such as base * "
-            "feature of this very constraint."
+            "no log q: they were drawn for a target that forbids them. Draw for one that allows "
+            "them, such as base * feature of this very constraint."
         )
     log_base = np.full(len(draws), np.nan) if draws.log_base is None else draws.log_base.copy()
     missing = np.flatnonzero(possible & np.isnan(log_base))
     if len(missing):
         if draws.items is None:
-            raise InputError(
-                "the draws have neither log_base nor items to score: log a(x) is needed for each."
-            )
+            raise InputError("the draws have neither log_base nor items to score.")
         log_base[missing] = given.base.log_prob(take(draws.items, missing))
     weight: Array = np.where(possible, log_base - draws.log_q + log_b, -np.inf)
     return weight

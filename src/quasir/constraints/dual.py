@@ -160,9 +160,9 @@ def must_fire(feature: Feature, moment: float, asked: NDArray[np.bool_]) -> None
         what = "fired for none" if moment == 1.0 else "fired for all"
         limit = zero_hit_bound(len(asked))
         raise InfeasibleError(
-            f"feature {feature.name!r} {what} of {len(asked):,} draws, so none supports a moment "
-            f"of {moment:g}: the probability of meeting it is below {limit:.2g} (97.5 %). "
-            "Draw more (n=...), or draw from a proposal that meets it more often (proposal=...)."
+            f"feature {feature.name!r} {what} of {len(asked):,} draws: the probability of meeting "
+            f"a moment of {moment:g} is below {limit:.2g} (97.5 %). Draw more (n=...), or draw "
+            "from a proposal that meets it more often (proposal=...)."
         )
 
 
@@ -171,26 +171,22 @@ def must_be_inside(feature: Feature, moment: float, column: Array, boolean: bool
     low, high = float(column.min()), float(column.max())
     if low < moment < high:
         return
-    where = f"{len(column):,} of {n:,} draws that are possible"
+    where = f"the {len(column):,} of {n:,} draws that are possible"
     if boolean and not 0 <= moment <= 1:
-        raise InfeasibleError(
-            f"feature {feature.name!r} is boolean: its moment is between 0 and 1, not {moment:g}."
+        why = f"is boolean: its moment is between 0 and 1, not {moment:g}"
+    elif boolean and low == high:
+        why = (
+            f"{'always' if low else 'never'} fires in {where}: its mean cannot be {moment:g}. Draw "
+            "more, or draw from a proposal that shows both (proposal=...)"
         )
-    if boolean and low == high:
-        raise InfeasibleError(
-            f"feature {feature.name!r} {'always' if low else 'never'} fires in the {where}: a "
-            f"moment of {moment:g} cannot be reached by weighting them. Draw more, or draw from a "
-            "proposal that shows both (proposal=...)."
+    elif low == high:
+        why = f"is {low:g} in all of {where}: its mean cannot be {moment:g}"
+    else:
+        why = (
+            f"cannot have the mean {moment:g}, which is outside what was seen: in {where} it lies "
+            f"between {low:g} and {high:g}, and a mean must lie strictly inside"
         )
-    if low == high:
-        raise InfeasibleError(
-            f"feature {feature.name!r} is {low:g} in all of the {where}: "
-            f"its mean cannot be {moment:g}."
-        )
-    raise InfeasibleError(
-        f"a moment of {moment:g} for feature {feature.name!r} is outside what was seen: in the "
-        f"{where} it lies between {low:g} and {high:g}, and a mean must lie strictly inside."
-    )
+    raise InfeasibleError(f"feature {feature.name!r} {why}.")
 
 
 def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
@@ -211,18 +207,16 @@ def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
         f"the moments {moments} contradict each other: in all of {len(phi):,} draws that are "
         f"possible {combination} is at most {most:.4g}, but the constraint needs a mean of "
         f"{needed:.4g}, which is {'on' if most >= needed - 1e-9 else 'past'} that edge. Ask for "
-        "moments that are possible together, or draw from a proposal that shows the missing "
-        "combination (proposal=...)."
+        "less, or draw from a proposal that shows the missing combination (proposal=...)."
     )
 
 
 def must_be_enough(ess: float, n: int) -> None:
     """Raise `InfeasibleError` if too few effective draws support the coefficients."""
-    if ess >= MIN_ESS:
-        return
-    more = math.ceil(n * MIN_ESS / ess) - n
-    raise InfeasibleError(
-        f"{n:,} draws are worth only {ess:.3g} from the target (below {MIN_ESS:g}): too few to "
-        f"trust its coefficients and moments. About {more:,} more draws are needed, or a proposal "
-        "that meets the constraint more often (proposal=...)."
-    )
+    if ess < MIN_ESS:
+        more = math.ceil(n * MIN_ESS / ess) - n
+        raise InfeasibleError(
+            f"{n:,} draws are worth only {ess:.3g} from the target (below {MIN_ESS:g}): too few to "
+            f"trust its coefficients and moments. About {more:,} more draws are needed, or a "
+            "proposal that meets the constraint more often (proposal=...)."
+        )

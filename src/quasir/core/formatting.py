@@ -21,14 +21,12 @@ def escaped(text: str, width: int = 80) -> str:
 
 
 def short_repr(value: Any, width: int = 80) -> str:
-    """Return the repr of any value in one line, shortened; an integer of 5,000 digits has none."""
-    if isinstance(value, int) and value.bit_length() > 4000:
-        return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    """Return the repr of any value in one line, shortened."""
     if isinstance(value, (str, bytes)):
         value = value[: width + 1]
     try:
         text = repr(value)
-    except Exception:  # a repr is the user's own code, or too deep
+    except Exception:  # it is the user's own code, too deep, or an integer of 5,000 digits
         return f"a {type(value).__name__}"
     return escaped(" ".join(text.split()) if "\n" in text else text, width)
 

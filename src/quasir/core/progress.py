@@ -69,8 +69,7 @@ def progress_of(progress: Progress, verb: str) -> Report:
         return lambda done, wanted, proposed: None
     if not callable(progress):
         raise InputError(
-            f"progress is a {type(progress).__name__}, but must be True, False, None or a callable "
-            "that takes (done, wanted, proposed)."
+            f"progress is a {type(progress).__name__}, but must be True, False, None or a callable."
         )
     return progress
 

@@ -27,33 +27,23 @@ def name_of(scorer: Any) -> str:
 
 def check_target(target: Any) -> None:
     """Raise `InputError` unless P can be asked for scores."""
-    wanted = "but must have a method log_score(items) or be a callable that does the same."
-    _refuse_scipy("the target", target)
-    if isinstance(target, type):
-        raise InputError(f"the target is the class {target.__name__}, {wanted} Make an object.")
-    if not callable(getattr(target, "log_score", target)):
-        raise InputError(f"the target is a {type(target).__name__}, {wanted}")
+    wanted = "a method log_score(items) or be a callable that does the same"
+    _refuse("the target", target, wanted, callable(getattr(target, "log_score", target)))
 
 
 def check_proposal(proposal: Any, what: str = "the proposal") -> None:
     """Raise `InputError` unless q can be drawn from and scored."""
-    wanted = (
-        "but must have the methods sample(n, rng), giving items and their log q, and "
-        "log_prob(items)."
-    )
-    _refuse_scipy(what, proposal)
-    if isinstance(proposal, type):
-        raise InputError(f"{what} is the class {proposal.__name__}, {wanted} Make an object.")
-    if not all(callable(getattr(proposal, name, None)) for name in ("sample", "log_prob")):
-        raise InputError(f"{what} is a {type(proposal).__name__}, {wanted}")
+    wanted = "the methods sample(n, rng), giving items and their log q, and log_prob(items)"
+    methods = (getattr(proposal, name, None) for name in ("sample", "log_prob"))
+    _refuse(what, proposal, wanted, all(map(callable, methods)))
 
 
-def _refuse_scipy(what: str, thing: Any) -> None:
+def _refuse(what: str, thing: Any, wanted: str, right: bool) -> None:
     if hasattr(thing, "rvs") and (hasattr(thing, "logpmf") or hasattr(thing, "logpdf")):
-        raise InputError(
-            f"{what} is a distribution of scipy, but must be made with qr.from_scipy, as in "
-            "qr.from_scipy(scipy.stats.poisson(10))."
-        )
+        raise InputError(f"{what} is a distribution of scipy: make it with qr.from_scipy(...).")
+    if not right or isinstance(thing, type):
+        kind = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+        raise InputError(f"{what} is a {kind}, but must have {wanted}.".replace(" a the", " the"))
 
 
 def check_pair(target: Any, proposal: Any) -> None:
@@ -71,19 +61,13 @@ def check_same_kind(target: Any, proposal: Any) -> None:
     kinds = ("a density", "discrete") if dense else ("discrete", "a density")
     raise InputError(
         f"the target ({short_repr(target)}) is {kinds[0]}, but the proposal "
-        f"({short_repr(proposal)}) is {kinds[1]}: P(x)/q(x) would compare a density with a "
-        "probability. Use two distributions of one kind."
+        f"({short_repr(proposal)}) is {kinds[1]}: use two distributions of one kind."
     )
 
 
 def check_log_scores(scores: Any, items: Items, scorer: str, what: str = "log P") -> Array:
     """Return scores as a float64 array, one for each item; raise `ScoreError` if they are wrong."""
-    if isinstance(scores, np.ndarray) and scores.dtype == np.float64:
-        array = np.asarray(scores)
-        if isinstance(scores, np.ma.MaskedArray):
-            array = reals(f"the {what} of {scorer}", scores, ScoreError)
-    else:
-        array = reals(f"the {what} of {scorer}", scores, ScoreError)
+    array = reals(f"the {what} of {scorer}", scores, ScoreError)
     if array.dtype == bool:
         raise ScoreError(
             f"{scorer} gave {what} that are booleans, but a log score is a number: 0 where P(x) = "
@@ -95,36 +79,29 @@ def check_log_scores(scores: Any, items: Items, scorer: str, what: str = "log P"
             f"It must return one score for each item, shape ({len(items)},)."
         )
     # Faster than a mask, and as strict: NaN fails every comparison.
-    if len(array) and not (array.max() <= LARGEST_SCORE):
-        _refuse(array, items, scorer, what)
     low = array < -LARGEST_SCORE
-    if low.any() and (array[low] > -np.inf).any():
-        _refuse(array, items, scorer, what)
+    too_large = len(array) > 0 and not array.max() <= LARGEST_SCORE
+    if too_large or (low.any() and (array[low] > -np.inf).any()):
+        wrong = ~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf))
+        i = int(np.argmax(wrong))
+        raise ScoreError(
+            f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
+            f"the first being {short_repr(items[i])}. A log score is a finite number of at most "
+            f"{LARGEST_SCORE:g}, or -inf for an impossible item; correct the scorer for this item."
+        )
     return array
-
-
-def _refuse(array: Array, items: Items, scorer: str, what: str) -> None:
-    wrong = ~((np.abs(array) <= LARGEST_SCORE) | (array == -np.inf))
-    i = int(np.argmax(wrong))
-    raise ScoreError(
-        f"{scorer} gave {what} = {array[i]} for {int(wrong.sum())} of {len(items)} items, "
-        f"the first being {short_repr(items[i])}. A log score is a finite number of at most "
-        f"{LARGEST_SCORE:g}, or -inf for an impossible item; correct the scorer for this item."
-    )
 
 
 def score(target: Target, items: Items, batch_size: int | None = None) -> Array:
     """Return log P(x) of each item, checked, scored `batch_size` at a time."""
     check_target(target)
     ask = target.log_score if isinstance(target, Scorer) else target
-    if batch_size is None or batch_size >= len(items):
-        return check_log_scores(_ask(ask, target, items), items, name_of(target))
-    batch_size = check_count("batch_size", batch_size)
+    step = len(items) if batch_size is None else check_count("batch_size", batch_size)
     parts = []
-    for start in range(0, len(items), batch_size):
-        part = items[start : start + batch_size]
+    for start in range(0, max(len(items), 1), max(step, 1)):
+        part = items if step >= len(items) else items[start : start + step]
         parts.append(check_log_scores(_ask(ask, target, part), part, name_of(target)))
-    return np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def log_prob_of(proposal: Any, items: Items, what: str = "log q") -> Array:
@@ -154,14 +131,13 @@ def _checked_batch(proposal: Any, n: int, answer: Any) -> Batch:
         items, raw = answer
     except (TypeError, ValueError) as error:
         raise ScoreError(
-            f"{name_of(proposal)}.sample gave a {type(answer).__name__}; "
-            "it must give a pair: the items, and the log q that each was drawn with."
+            f"{name_of(proposal)}.sample gave {short_repr(answer)}; it must give a pair: the "
+            "items, and the log q that each was drawn with."
         ) from error
     items = as_items(items)
     if len(items) != n:
         raise ScoreError(
-            f"{name_of(proposal)}.sample({n}, rng) gave {len(items)} items; it must give {n}, "
-            "because dropping some changes the distribution of the rest."
+            f"{name_of(proposal)}.sample({n}, rng) gave {len(items)} items; it must give {n}."
         )
     log_q = check_log_scores(raw, items, name_of(proposal), "log q")
     check_drawn(log_q, items, name_of(proposal))
@@ -179,8 +155,7 @@ def _ask(ask: Any, scorer: Any, items: Items) -> Any:
         first = f", beginning with {short_repr(items[0])}" if len(items) else ""
         raise ScoreError(
             f"{name_of(scorer)} failed with {type(error).__name__}: {error}, on {len(items)} "
-            f"items{first}. It must give a score for every item that is drawn; correct it, or use "
-            "a proposal of the same kind of items."
+            f"items{first}. It must give a score for every item that is drawn."
         ) from error
 
 
@@ -193,8 +168,7 @@ def _check_at_most_one(proposal: Any, raw: Any, log_q: Array, items: Items, what
     if log_q[i] > (NETWORK_SLACK if network else SLACK):
         raise ScoreError(
             f"{name_of(proposal)} gave {what} = {log_q[i]:.6g} for {short_repr(items[i])}: a "
-            "probability above 1. It must be the log of a normalised probability; a proposal that "
-            "is a density has the attribute density = True."
+            "probability above 1. A proposal that is a density has the attribute density = True."
         )
 
 
@@ -225,8 +199,7 @@ def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
         raise ScoreError(
             f"{name_of(proposal)} drew {short_repr(items[i])} with log q = {log_q[i]:.6g}, but its "
             f"log_prob gives {again[i]:.6g}; {int(other.sum())} of the first {len(items)} draws "
-            "differ. Both must be the log-probability that items are drawn with, or every ratio "
-            "is wrong."
+            "differ. Both must be the log-probability that items are drawn with."
         )
 
 
@@ -238,6 +211,6 @@ def check_drawn(log_q: Array, items: Items | None, proposal: str = "the proposal
         shown = f" ({short_repr(items[i])})" if items is not None else ""
         raise ScoreError(
             f"{proposal} has log q = -inf for {int(impossible.sum())} of {len(log_q)} items that "
-            f"were drawn from it, the first being draw {i}{shown}. An item that was drawn has a "
-            "probability above 0: log q must be the probability it was truly drawn with."
+            f"were drawn from it, the first being draw {i}{shown}: an item that was drawn has a "
+            "probability above 0."
         )

@@ -123,8 +123,7 @@ def _seed_of(sequence: np.random.SeedSequence) -> int:
 def _sequence(seed: int, purpose: Purpose, index: int, part: int) -> np.random.SeedSequence:
     if not (0 <= index < WORD and 0 <= part < WORD):
         raise InputError(
-            f"stream {purpose.name} has the place ({index}, {part}), but places go from 0 to "
-            "2**32 - 1: a larger one would share random numbers with another."
+            f"a stream has the place ({index}, {part}): places go from 0 to 2**32 - 1."
         )
     return np.random.SeedSequence(seed, spawn_key=(int(purpose), index, part))
 

@@ -7,11 +7,10 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quasir.core.formatting import short_repr
 from quasir.errors import InputError
 
 Z95 = 1.959963984540054  # the 97.5 % quantile of the standard normal
@@ -52,44 +51,22 @@ class Estimate:
     # numpy leaves operators such as ``array < estimate`` to this class.
     __array_ufunc__ = None
 
-    def __post_init__(self) -> None:
-        parts = (self.value, self.se, self.low, self.high)
-        if all(type(part) is float for part in parts):
-            return
-        shapes = {part.shape if isinstance(part, np.ndarray) else () for part in parts}
-        if len(shapes) > 1 or not all(_is_real(part) for part in parts):
-            raise InputError(
-                "an estimate is made of four numbers, or of four arrays along a curve: value, se, "
-                f"low and high, not of {', '.join(short_repr(part, 20) for part in parts)}."
-            )
-
     def __getitem__(self, i: Any) -> Estimate:
         """Return the estimate at point i of a curve, or at a slice of its points."""
         if not np.ndim(self.value):
             raise InputError("this estimate is one number: only those of a curve have points.")
-        try:
-            picked = [np.asarray(part)[i] for part in (self.value, self.se, self.low, self.high)]
-        except IndexError as error:
-            if isinstance(i, (int, np.integer)):
-                raise
-            raise InputError(f"{short_repr(i)} is not a point of a curve: {error}.") from error
+        picked = [np.asarray(part)[i] for part in (self.value, self.se, self.low, self.high)]
         value, se, low, high = (float(x) if np.ndim(x) == 0 else x for x in picked)
         proved = np.broadcast_to(self.proved, np.shape(self.value))[i]
         return Estimate(value, se, low, high, proved if np.ndim(proved) else bool(proved))
 
     def __float__(self) -> float:
         if np.ndim(self.value):
-            raise InputError(
-                f"these are estimates at {len(self.value)} points, not one number: take one, as "
-                "in curve.tvd[3], or its .value."
-            )
+            raise InputError(f"these are estimates at {len(self.value)} points: take one, as [3].")
         return float(self.value)
 
     def __bool__(self) -> bool:
-        raise InputError(
-            "an estimate is neither true nor false: compare it with a number (cert.tvd < 0.1), or "
-            "with None."
-        )
+        raise InputError("an estimate is neither true nor false: compare it, as cert.tvd < 0.1.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Estimate):
@@ -116,17 +93,10 @@ class Estimate:
 
     def __round__(self, ndigits: int | None = None) -> float:
         value = float(self)
-        if not math.isfinite(value):
-            return value
-        return round(value, ndigits)
+        return round(value, ndigits) if math.isfinite(value) else value
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return str(self)
-        try:
-            return format(float(self), spec)
-        except ValueError as error:
-            raise InputError(f"{spec!r} does not format a number: {error}.") from error
+        return format(float(self), spec) if spec else str(self)
 
     def __str__(self) -> str:
         if np.ndim(self.value):
@@ -153,25 +123,12 @@ class Estimate:
         return {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
 
 
-def _is_real(part: Any) -> bool:
-    if isinstance(part, np.ndarray):
-        return part.dtype.kind in "iuf" and not isinstance(part, np.ma.MaskedArray)
-    if isinstance(part, int):
-        return not isinstance(part, bool) and part.bit_length() < 1000
-    return isinstance(part, (float, np.integer, np.floating))
-
-
 def _compared(operation: Callable[[Any, Any], Any], ours: Estimate, other: Any) -> Any:
     """Compare the value with a number, an array of numbers, or another estimate's value."""
     theirs = other.value if isinstance(other, Estimate) else other
-    try:
-        if isinstance(theirs, bool) or np.asarray(theirs).dtype.kind not in "iuf":
-            return NotImplemented
-        result = operation(ours.value, theirs)
-    except ValueError as error:
-        raise InputError(
-            f"an estimate cannot be compared with {short_repr(theirs)}: {error}."
-        ) from error
+    if isinstance(theirs, bool) or np.asarray(theirs).dtype.kind not in "iuf":
+        return NotImplemented
+    result = operation(ours.value, theirs)
     return result if np.ndim(result) else bool(result)
 
 
@@ -180,11 +137,7 @@ def kish_ess(total: float, squares: float) -> float:
     return total**2 / squares if squares else 0.0
 
 
-class _Named(NamedTuple):
-    feature: str
-
-
-class Moment(_Named):
+class Moment(NamedTuple):
     """The mean of a feature under p_beta, Eq. 8 (`eq:qrs_moment`), as a key among estimates.
 
     Examples
@@ -193,16 +146,7 @@ class Moment(_Named):
     'moment:female'
     """
 
-    __slots__ = ()
-
-    def __new__(cls, feature: str) -> Self:
-        """Take the name of a feature."""
-        if not isinstance(feature, str):
-            raise InputError(
-                f"a moment is of a feature's name, a string, not of {short_repr(feature)}: for a "
-                "Feature, give its .name."
-            )
-        return super().__new__(cls, feature)
+    feature: str
 
     def __str__(self) -> str:
         return f"moment:{self.feature}"

@@ -101,10 +101,7 @@ class Assumptions:
         if self.log_z is None or quantity == "kl":
             return None
         if self.confidence not in (None, confidence):
-            raise InputError(
-                f"the bound on Z was made for guarantees of confidence {self.confidence}, but "
-                f"{confidence} is asked for: make it again with this confidence."
-            )
+            raise InputError(f"the bound on Z is for confidence {self.confidence}: make it again.")
         return {"alpha": alpha * (1 - self.spent), "log_z": self.log_z}
 
 
@@ -158,20 +155,18 @@ class Guarantee:
     basis: str
 
     def __getitem__(self, i: int) -> Guarantee:
-        def one(bounds: Array | None) -> float | None:
-            return None if bounds is None else float(bounds[i]) + 0.0  # not -0
-
-        def pair(ends: Array) -> tuple[float, float]:
-            return float(ends[i, 0]), float(ends[i, 1])
-
         if isinstance(self.acceptance_rate, tuple):
             raise InputError("this guarantee is for one beta: only those of a curve have points.")
-        bounds: dict[str, Any] = {name: one(getattr(self, name)) for name in GUARANTEED}
+        along = {name: getattr(self, name) for name in GUARANTEED}
+        bounds: dict[str, Any] = {
+            name: None if x is None else float(x[i]) + 0.0  # not -0
+            for name, x in along.items()
+        }
         return replace(
             self,
             **bounds,
-            acceptance_rate=pair(self.acceptance_rate),
-            moments={name: pair(ends) for name, ends in self.moments.items()},
+            acceptance_rate=tuple(self.acceptance_rate[i].tolist()),
+            moments={name: tuple(ends[i].tolist()) for name, ends in self.moments.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
-from quasir.errors import InputError
 from quasir.estimation.betting import FAR, Bet
 from quasir.estimation.binned_draws import BinnedDraws
 from quasir.estimation.formulas import ceiling_bound
@@ -70,7 +69,8 @@ def tvd_evidence(binned: BinnedDraws, log_beta: float, assumptions: Assumptions)
 
 def most_above(log_wealth: Array, contexts: int, log_need: float) -> int:
     """Return how many contexts can be above a level."""
-    fractions = _fractions(contexts)
+    # The fractions e, from 0.9 to about 1/contexts.
+    fractions = [0.9, *(2.0**-j for j in range(1, max(contexts, 1).bit_length() + 2))]
     need = log_need + math.log(len(fractions))
     wealth = np.sort(log_wealth)
     most = len(wealth)
@@ -80,11 +80,6 @@ def most_above(log_wealth: Array, contexts: int, log_need: float) -> int:
         room = need - contexts * math.log1p(-e)
         most = min(most, int(np.searchsorted(np.cumsum(gain), room)))
     return most
-
-
-def _fractions(contexts: int) -> list[float]:
-    """Return the fractions e, from 0.9 to about 1/contexts."""
-    return [0.9, *(2.0**-j for j in range(1, max(contexts, 1).bit_length() + 2))]
 
 
 def mean_guarantee(
@@ -99,11 +94,6 @@ def mean_guarantee(
     alpha = as_alpha(confidence)
     log_wealth = np.stack([part.log_wealth for part in evidence])
     served = len(log_wealth)
-    if log_wealth.shape[1] != len(LEVELS) or served > contexts:
-        raise InputError(
-            f"wealths of shape {log_wealth.shape} do not fit {contexts} contexts and "
-            f"{len(LEVELS)} levels."
-        )
     if not (log_wealth > -np.inf).any():
         return None
     need = math.log(len(LEVELS)) - math.log(alpha)

@@ -50,14 +50,13 @@ class Mixture:
     def __init__(
         self, components: Sequence[Proposal], weights: Sequence[float] | None = None
     ) -> None:
-        if isinstance(components, (str, Mapping)) or not is_iterable(components):
+        usable = is_iterable(components) and not isinstance(components, (str, Mapping))
+        self.components = list(components) if usable else []
+        if not self.components:
             raise InputError(
                 "a mixture is made of several proposals, in a list, not of "
                 f"{short_repr(components)}: Mixture([first, second])."
             )
-        self.components = list(components)
-        if not self.components:
-            raise InputError("a mixture needs at least one component.")
         for i, component in enumerate(self.components):
             check_proposal(component, f"component {i} of the mixture")
             check_same_kind(self.components[0], component)
@@ -179,7 +178,6 @@ def _normalised(weights: Any, n: int) -> Array:
     scaled = scaled / scaled.sum()
     if not (scaled > 0).all():
         raise InputError(
-            f"weights are {short_repr(weights)}: the smallest is 0 compared with the others, so "
-            "its component would never be drawn. Leave it out, or give it a larger weight."
+            f"weights are {short_repr(weights)}: the smallest is 0 compared with the others."
         )
     return scaled

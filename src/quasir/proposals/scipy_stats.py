@@ -56,18 +56,13 @@ class ScipyDistribution:
 
     def __init__(self, distribution: Any) -> None:
         log_pmf = getattr(distribution, "logpmf", None)
-        log_density = log_pmf or getattr(distribution, "logpdf", None)
-        if not callable(log_density) or not callable(getattr(distribution, "rvs", None)):
+        log_density: Any = log_pmf or getattr(distribution, "logpdf", None)
+        scored = callable(log_density) and callable(getattr(distribution, "rvs", None))
+        # Only a distribution without its parameters can be called, to give them.
+        if not scored or callable(distribution):
             raise InputError(
                 f"from_scipy needs a frozen scipy distribution such as scipy.stats.poisson(10), "
-                f"with logpmf (or logpdf) and rvs; a {type(distribution).__name__} lacks them."
-            )
-        # Only a distribution without its parameters can be called, to give them.
-        if callable(distribution):
-            raise InputError(
-                f"{getattr(distribution, 'name', None) or type(distribution).__name__} has no "
-                "parameters yet: from_scipy needs a frozen distribution, such as "
-                "scipy.stats.poisson(10), not scipy.stats.poisson."
+                f"with its parameters, not {short_repr(distribution)}."
             )
         _check_parameters(distribution)
         self.density = log_pmf is None
@@ -158,9 +153,7 @@ class ScipyDistribution:
             try:
                 items = np.asarray(self.distribution.rvs(size=n, random_state=rng))
             except (ValueError, TypeError, ArithmeticError) as error:
-                raise InputError(
-                    f"scipy cannot draw from {self!r}: {error}. Use other parameters."
-                ) from error
+                raise InputError(f"scipy cannot draw from {self!r}: {error}.") from error
             return Batch(items, self.log_prob(items))
         index = self._invert(rng.random(n))
         return Batch(index + self._first, self._log_pmf[index])
@@ -213,6 +206,6 @@ def _check_parameters(distribution: Any) -> None:
     if ends.shape != (2,) or np.isnan(ends).any():
         raise InputError(
             f"the parameters of {getattr(distribution.dist, 'name', 'the distribution')} are "
-            f"{short_repr(distribution.args)} {short_repr(distribution.kwds)}, but must be single "
-            "numbers that the distribution allows."
+            f"{short_repr(distribution.args)} {short_repr(distribution.kwds)}, not single numbers "
+            "that it allows."
         )

@@ -50,8 +50,6 @@ class Table:
                 f"a table is made of a {type(weights).__name__}, but must be made of a dictionary "
                 "from items to weights, as in Table({'heads': 1, 'tails': 1})."
             )
-        if not weights:
-            raise InputError("the table is empty: give at least one item and its weight.")
         for item, weight in weights.items():
             if not 0 <= number(f"the weight of {short_repr(item)}", weight) < math.inf:
                 raise InputError(
@@ -60,7 +58,7 @@ class Table:
                 )
         values = np.array([float(weight) for weight in weights.values()], dtype=np.float64)
         if not values.any():
-            raise InputError("all weights of the table are 0: give one item a weight above 0.")
+            raise InputError("the table is empty, or all its weights are 0.")
         keys = list(weights)
         column = as_items(keys)
         integers = isinstance(column, np.ndarray) and column.dtype.kind in "iu"
@@ -113,8 +111,7 @@ class Table:
             return np.array([self._index.get(item, -1) for item in items], dtype=np.intp)
         except TypeError as error:
             raise InputError(
-                f"items of a table must be hashable, as strings, numbers and tuples are ({error}): "
-                f"the first of these items is {short_repr(items[0])}."
+                f"items of a table must be hashable, unlike {short_repr(items[0])} ({error})."
             ) from error
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.check import MAX_Z, Check
-from quasir.certificates.choice import certified_again
+from quasir.certificates.choice import certificate_at
 from quasir.certificates.curve import tradeoff
 from quasir.core.items import concatenate
 from quasir.draws.acceptance import log_acceptance
@@ -112,7 +112,13 @@ def sample_run(
             raise budget_exceeded(found.samples(source, certificate), n, len(source), what="draws")
         source = more(draws_wanted(n, len(found.index), len(source), max_proposals))
         stream = True if isinstance(source, Store) else None
-        certificate = certified_again(tradeoff(source, stream=stream).evaluator, certificate)
+        assert certificate.guarantee is not None
+        certificate = certificate_at(
+            tradeoff(source, stream=stream).evaluator,
+            certificate.log_beta,
+            certificate.guarantee.confidence,
+            certificate.choice,
+        )
         found = _find(source, certificate, n)
     samples = found.samples(source, certificate)
     return Sampled(certificate, samples, found.index, compared(samples, certificate, found.sums))

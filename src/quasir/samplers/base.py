@@ -233,13 +233,8 @@ def fields_at_beta(
 
 def check_draws(draws: Draws) -> Draws:
     """Return one or more draws; where they have no items, their indices are the items."""
-    if not isinstance(draws, Draws):
-        raise InputError(
-            f"draws are a {type(draws).__name__}, but must be Draws: from qr.draw, "
-            "Draws.from_arrays or Draws.load."
-        )
-    if not len(draws):
-        raise InputError("there are no draws: give at least one.")
+    if not isinstance(draws, Draws) or not len(draws):
+        raise InputError(f"draws are {short_repr(draws)}, but must be Draws, of one or more.")
     return draws if draws.items is not None else replace(draws, items=np.arange(len(draws)))
 
 
@@ -255,8 +250,7 @@ def budget_exceeded(
     )
     return BudgetExceeded(
         f"{proposals:,} {what} gave {found:,} of {n:,} samples. {need}: allow for more, lower "
-        "beta, ask for less burn-in, thinning or resetting, or use a proposal closer to the "
-        "target. The samples found are in this error's .samples.",
+        "beta, or use a proposal closer to the target. This error's .samples has those found.",
         samples,
     )
 

@@ -154,9 +154,8 @@ class GibbsWithGradients(LocalSampler):
         if not right or ((gradient > -np.inf).sum(axis=-1) < 2).any():
             raise ScoreError(
                 f"{name_of(self.target)} gave a gradient of shape {gradient.shape}, where {shape} "
-                f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite. It "
-                "must be that of log P, with -inf only for a value that is never proposed, and "
-                "with at least two possible values at each site."
+                f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite: -inf "
+                "is for a value that is never proposed, and each site needs two others."
             )
         return gradient
 

@@ -38,8 +38,8 @@ class AtBeta(CollectingSampler[Result_co]):
     ) -> None:
         super().__init__(target, proposal)
         self.log_beta = as_log_beta(beta, log_beta)
-        # With the P, q and beta that it is of, since these can be assigned anew.
-        self._log_z_beta: tuple[Target, Proposal, float, float] | None = None
+        # The P, q and beta that it is of, since these can be assigned anew, and log Z_beta.
+        self._known: tuple[Any, ...] = ()
 
     def collector(self, n: int | None) -> Accepted[Result_co]:
         """Return an empty collector of accepted draws."""
@@ -53,11 +53,11 @@ class AtBeta(CollectingSampler[Result_co]):
         """Return the result, given the fields of `Samples`."""
 
     def replay(self, draws: Draws, n: int | None = None) -> Result_co:
-        known = self._log_z_beta
+        known = self._known
         try:
             return super().replay(draws, n)
         finally:
-            self._log_z_beta = known  # these draws may come from another proposal
+            self._known = known  # these draws may come from another proposal
 
     replay.__doc__ = CollectingSampler.replay.__doc__
 
@@ -75,18 +75,17 @@ class AtBeta(CollectingSampler[Result_co]):
 
     def normaliser(self, accepted: Accepted[Any] | None = None) -> float:
         """Return log Z_beta: exact if the support can be listed, else the first estimate made."""
-        known, log_z = self._log_z_beta, None
-        if known and known[0] is self.target and known[1] is self.proposal:
-            log_z = known[3] if known[2] == self.log_beta else None
-        if log_z is None:
-            log_z = enumerate_log_z_beta(self.target, self.proposal, self.log_beta)
+        own = self.target, self.proposal, self.log_beta
+        if self._known[:2] == own[:2] and self._known[2] == own[2]:
+            return float(self._known[3])
+        log_z = enumerate_log_z_beta(*own)
         if log_z is None:
             if accepted is None:
                 streams = DrawStreams(derived_seed(0, Purpose.NORMALISE))
-                accepted = QRS(self.target, self.proposal, log_beta=self.log_beta).collector(None)
-                accepted.add(draw_blocks(self.target, self.proposal, streams, 0, NORMALISER_BLOCKS))
+                accepted = QRS(*own[:2], log_beta=self.log_beta).collector(None)
+                accepted.add(draw_blocks(*own[:2], streams, 0, NORMALISER_BLOCKS))
             log_z = log_z_beta(self.log_beta, accepted.acceptance_sum / accepted.seen)
-        self._log_z_beta = self.target, self.proposal, self.log_beta, log_z
+        self._known = *own, log_z
         return log_z
 
 
@@ -168,9 +167,8 @@ class RS(QRS):
             raise RatioExceededError(
                 f"{above} of {len(piece)} draws have a ratio P(x)/q(x) above beta = "
                 f"{level_text(self.log_beta)}, the largest being "
-                f"{level_text(float(piece.log_ratio[i]))}{item}: rejection sampling would be "
-                "inexact. Raise beta above every ratio, or use QRS, which needs no bound and says "
-                "how far from the target it is."
+                f"{level_text(float(piece.log_ratio[i]))}{item}. Raise beta above every ratio, or "
+                "use QRS, which needs no bound."
             )
 
 

@@ -123,8 +123,7 @@ class RWMH(LocalSampler):
     ) -> None:
         if not isinstance(editor, Editor):
             raise InputError(
-                f"the editor is a {type(editor).__name__}, but must have the method "
-                "log_token_probs(sequences, positions), as quasir.text.MaskedLM has."
+                f"the editor is {short_repr(editor)}, but must have the method log_token_probs."
             )
         super().__init__(target, proposal, burn_in, thin, reset, chains)
         longest = optional_attribute(proposal, "max_tokens") if max_tokens is None else max_tokens
@@ -196,8 +195,7 @@ class RWMH(LocalSampler):
         if not rows or not np.allclose(probs.sum(axis=1), 1.0, atol=1e-3):
             raise ScoreError(
                 f"{name_of(self.editor)}.log_token_probs gave shape {probs.shape} for "
-                f"{len(masked)} sequences, with sums {probs.sum(axis=-1).ravel()[:3]}...: it must "
-                "give a row of log probabilities for each, which sum to 1."
+                f"{len(masked)} sequences: it must give a row for each, whose exp sum to 1."
             )
         probs /= probs.sum(axis=1, keepdims=True)
         if not self.boost:

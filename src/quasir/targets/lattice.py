@@ -218,10 +218,7 @@ def _coupling(coupling: ArrayLike) -> Array:
     matrix = _finite("the couplings", coupling)
     symmetric = matrix.ndim == 2 and len(matrix) > 0 and np.array_equal(matrix, matrix.T)
     if not symmetric or np.diag(matrix).any():
-        raise InputError(
-            f"the coupling has shape {matrix.shape}, but must be a symmetric matrix with 0 on its "
-            "diagonal: J_ij = J_ji, and no site is coupled to itself."
-        )
+        raise InputError("the coupling must be a symmetric matrix with 0 on its diagonal.")
     return matrix
 
 
@@ -263,8 +260,5 @@ def as_states(items: Items, size: int, categories: int) -> NDArray[np.int64]:
     """Return states as whole numbers from 0 to categories - 1; refuse others."""
     rows = _rows(items, size)
     if len(rows) and not (rows.min() >= 0 and rows.max() < categories):
-        raise InputError(
-            f"states have numbers from {rows.min()} to {rows.max()}, but must have whole numbers "
-            f"from 0 to {categories - 1}."
-        )
+        raise InputError(f"states must have whole numbers from 0 to {categories - 1}.")
     return rows.astype(np.int64, copy=False)
