@@ -41,7 +41,7 @@ def test_table_never_draws_what_has_no_weight():
     ("weights", "message"),
     [
         ({}, "empty"),
-        ({"a": 0}, "all weights"),
+        ({"a": 0}, "all its weights"),
         ({"a": -1}, "the weight of 'a' is -1"),
         ({"a": math.nan}, "the weight of 'a' is nan"),
         ({"a": "x"}, "the weight of 'a'"),
