@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from quasir import engines, errors, features, guides, metrics, samplers
 from quasir.certificates import Certificate, Curve, Estimate, tradeoff
-from quasir.constraints.constrain import constrain
-from quasir.constraints.constrained import Constrained
+from quasir.constraints.constrain import Constrained, constrain
 from quasir.core import __version__
 from quasir.core.progress import Reporter
 from quasir.core.types import Batch, Proposal, Target

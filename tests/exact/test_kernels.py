@@ -7,7 +7,7 @@ from quasir.samplers import RWMH, GibbsWithGradients
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
 from quasir.samplers.imh import chain_states
 from quasir.samplers.local_chains import log_metropolis
-from quasir.samplers.rejection_control import log_control_weight
+from quasir.samplers.qrs import log_control_weight
 from quasir.samplers.rwmh import Limits, log_directions, positions
 from quasir.samplers.sir import resampling_probs
 from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid

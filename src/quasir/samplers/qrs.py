@@ -1,4 +1,4 @@
-"""Quasi-Rejection Sampling and rejection sampling: Algorithm 1 of the paper (`al:QRS`)."""
+"""Algorithm 1 (`al:QRS`): Quasi-Rejection Sampling, rejection sampling and rejection control."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from quasir.core.items import as_items
 from quasir.core.scores import log_prob_of, score
 from quasir.core.streams import DrawStreams, Purpose, derived_seed
 from quasir.core.types import Array, Items, Proposal, Target, optional_attribute
-from quasir.draws.acceptance import log_acceptance, log_normaliser, log_p_beta, log_z_beta
+from quasir.draws.acceptance import (
+    log_acceptance,
+    log_normaliser,
+    log_p_beta,
+    log_ratio_of,
+    log_z_beta,
+)
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import RatioExceededError
 from quasir.samplers.base import CollectingSampler, Collector, Result_co, fields_at_beta
-from quasir.samplers.results import Samples
+from quasir.samplers.results import Samples, WeightedSamples
 
-__all__ = ["QRS", "RS"]
+__all__ = ["QRS", "RS", "RejectionControl"]
 
 NORMALISER_BLOCKS = 16  # blocks drawn to estimate Z_beta for `log_prob` if it is not known yet
 
@@ -170,6 +176,40 @@ class RS(QRS):
                 f"{level_text(float(piece.log_ratio[i]))}{item}. Raise beta above every ratio, or "
                 "use QRS, which needs no bound."
             )
+
+
+class RejectionControl(AtBeta[WeightedSamples]):
+    """QRS whose samples carry the weight max(1, P(x)/(beta q(x))) of p over p_beta.
+
+    It is rejection control (Liu, Chen and Wong 1998).
+
+    Weighted means are consistent for expectations under p at any beta. They are cheaper than
+    importance sampling from q if the averaged function is expensive: most draws of small ratio
+    are rejected before it is computed. `log_prob` is that of the samples without their weights.
+
+    Parameters
+    ----------
+    target, proposal, beta, log_beta
+        See `QRS`.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+    >>> samples = qr.RejectionControl(target, proposal, beta=1).sample(20, seed=0)
+    >>> sorted(set(np.exp(samples.log_weight).round(6).tolist()))
+    [1.0, 5.0]
+    """
+
+    def finish(self, fields: dict[str, Any]) -> WeightedSamples:
+        """Return the samples with their weights."""
+        log_ratio = log_ratio_of(fields["log_p"], fields["log_q"])
+        return WeightedSamples(**fields, log_weight=log_control_weight(log_ratio, self.log_beta))
+
+
+def log_control_weight(log_ratio: Array, log_beta: float) -> Array:
+    """Return log max(1, w/beta), the log of p/p_beta up to a constant."""
+    return np.maximum(log_ratio - log_beta, 0.0)
 
 
 def enumerate_log_z_beta(target: Target, proposal: Proposal, log_beta: float) -> float | None:
