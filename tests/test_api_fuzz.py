@@ -63,7 +63,7 @@ def test_every_odd_value_for_every_argument(name):
 def test_the_fuzzer_sees_an_error_from_inside(monkeypatch):
     monkeypatch.setitem(CALLS, "broken", (lambda x: x + 1, {"x": 1}))
     with pytest.raises(TypeError):
-        call("broken", {"x": "text"})
+        call("broken", {"x": '"ab"'})
     monkeypatch.setitem(CALLS, "warns", (lambda x: warnings.warn("a", stacklevel=1), {"x": 1}))
     with pytest.raises(UserWarning):
-        call("warns", {"x": "text"})
+        call("warns", {"x": '"ab"'})

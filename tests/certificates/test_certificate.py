@@ -94,12 +94,6 @@ def test_one_ratio_only():
     assert curve.proposal.tvd.value == pytest.approx(0.5)
 
 
-def test_one_draw():
-    cert = curve_of([0.3]).at(beta=1)
-    assert cert.acceptance_rate.value == 1
-    assert cert.warnings
-
-
 @pytest.mark.parametrize("constraint", ["acceptance_rate", "tvd", "tvd_bound", "kl"])
 @pytest.mark.parametrize("wanted", [0.5, 0.1, 0.01])
 def test_at_finds_the_cheapest_beta(constraint, wanted):

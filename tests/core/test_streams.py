@@ -15,7 +15,6 @@ from quasir.core.streams import (
     DrawStreams,
     Purpose,
     derived_seed,
-    log_uniforms,
     root_seed,
     stream,
 )
@@ -66,14 +65,6 @@ def test_the_uniforms_of_a_block_are_in_the_unit_interval(block):
     )
 
 
-@pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
-def test_log_u_of_the_first_draws(n):
-    found = log_uniforms(3, n)
-    assert len(found) == n
-    whole = np.concatenate([DrawStreams(3).log_u(block) for block in range(4)])
-    np.testing.assert_array_equal(found, whole[:n])
-
-
 def test_seeds_from_0_to_four_words():
     for seed in (0, 1, 2**128 - 1, np.int64(5)):
         assert root_seed(seed) == int(seed)
@@ -87,13 +78,6 @@ def test_a_seed_from_a_generator_has_128_of_its_bits():
     expected = int.from_bytes(np.random.default_rng(4).bytes(16), "little")
     assert root_seed(np.random.default_rng(4)) == expected
     assert root_seed(None) != root_seed(None)
-
-
-def test_the_first_place_is_the_default():
-    assert derived_seed(5, Purpose.FIT) == derived_seed(5, Purpose.FIT, 0, 0)
-    assert derived_seed(5, Purpose.FIT, 3) == derived_seed(5, Purpose.FIT, 3, 0)
-    assert stream(5, Purpose.WALK).random() == stream(5, Purpose.WALK, 0, 0).random()
-    assert stream(5, Purpose.WALK, 3).random() == stream(5, Purpose.WALK, 3, 0).random()
 
 
 def state(generator):

@@ -13,7 +13,7 @@ from quasir.certificates.curve import Curve, curve_of
 from quasir.certificates.evaluator import SummarisedDraws
 from quasir.core.streams import BLOCK
 from quasir.estimation import summary as summaries
-from quasir.estimation.binned_ratios import MOST_BINS, PAST, Bins
+from quasir.estimation.binned_ratios import Bins
 from quasir.estimation.summary import Summary, kept
 from quasir.store import Store
 from tests.exact.test_formulas import columns
@@ -166,16 +166,6 @@ def test_scaling_by_e_to_the_800_changes_nothing(scale):
     np.testing.assert_allclose(curve.kl.value, base.kl.value, rtol=1e-9, atol=1e-12)
 
 
-def test_scales_that_lie_e_to_the_1600_apart():
-    """Two kinds of draws that no float holds at once: the bins between are not there."""
-    rng = np.random.default_rng(3)
-    log_w = np.concatenate([rng.normal(-800, 1, 3000), rng.normal(800, 1, 3000)])
-    draws = qr.Draws.from_arrays(rng.permutation(log_w), np.zeros(6000))
-    summary = Summary.of(draws.log_p, draws.log_q)
-    assert len(summary.bins) <= MOST_BINS
-    same(streamed(draws, 3), draws)
-
-
 def test_no_draw_has_mass():
     draws = qr.Draws.from_arrays(np.full(50, -np.inf), np.zeros(50))
     curve = streamed(draws, 2)
@@ -281,12 +271,6 @@ def test_shards_are_merged_a_few_at_a_time(tmp_path, monkeypatch):
     )
     summaries.summarise(store)
     assert sizes == [17, 17, 8]  # 16 with what was merged before: 17, 1 + 16, 1 + 7
-
-
-def test_levels_reach_far_past_the_largest_ratio():
-    ratios = binned(random_draws(500, 1.5), 0.25).ratios
-    last = ratios.level(ratios.n_levels - 1)
-    assert PAST <= last - (ratios.log_max - ratios.width) <= PAST + 2 * ratios.width
 
 
 def test_a_second_look_reads_summaries_alone(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 
 from quasir.samplers import RWMH, GibbsWithGradients
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
-from quasir.samplers.imh import chain_states
 from quasir.samplers.local_chains import log_metropolis
 from quasir.samplers.qrs import log_control_weight
 from quasir.samplers.rwmh import Limits, log_directions, positions
@@ -97,23 +96,6 @@ def test_rejection_chains_keep_p_and_have_tierneys_three_cases(seed, share):
             if w[x] > beta:
                 tierney = min(1.0, w[y] / w[x]) if outside else beta / w[x]
             assert np.exp(log_move(log_w[x], log_w[y])) == pytest.approx(tierney, rel=1e-12)
-
-
-@pytest.mark.parametrize("log_beta", [-np.inf, 0.4])
-def test_the_pass_over_draws_moves_exactly_where_log_u_is_below_log_move(log_beta):
-    """For each pair of weights, on both sides of the threshold."""
-    rng = np.random.default_rng(0)
-    for log_x, log_y in rng.normal(size=(50, 2)) * 2:
-        from_x, to_y = max(log_x, log_beta), max(log_y, log_beta)
-        threshold = float(log_move(from_x, to_y))
-        # With a beta, the uniform that is left after QRS has accepted y is the one that decides.
-        used = min(0.0, log_y - log_beta) if log_beta > -np.inf else 0.0
-        for log_v in (threshold - 1e-9, threshold + 1e-9):
-            if log_v >= 0:
-                continue
-            log_alpha = log_y - (log_v + used)
-            states = chain_states(np.array([to_y]), np.array([log_alpha]), from_x)
-            assert (states[0] == 0) == (log_v < threshold)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.6], ids=["IMH", "beta low", "beta high"])
