@@ -130,8 +130,7 @@ class Draws(Tabular):
         rows = range(n) if items is None else as_items(items)
         columns: dict[str, Any] = {"log_p": log_p, "log_base": log_base, "items": rows, **given}
         for name, column in columns.items():
-            many = hasattr(column, "__len__") and getattr(column, "shape", True) != ()
-            if column is not None and (length := len(column) if many else 1) != n:
+            if column is not None and (length := _length(column)) != n:
                 raise InputError(f"{name} has length {length}, but log_q has {n}.")
         checked_p = check_log_scores(log_p, rows, "log_p")
         left_out = np.isnan(log_q_array) & (checked_p == -np.inf)
@@ -371,6 +370,13 @@ def _feature_column(name: str, column: ArrayLike) -> NDArray[Any]:
             f"{LARGEST:g} in size."
         )
     return values
+
+
+def _length(column: Any) -> int:
+    try:
+        return len(column)
+    except TypeError:  # a number, or a class
+        return 1
 
 
 def _base_column(log_base: ArrayLike, log_p: Array) -> Array:
