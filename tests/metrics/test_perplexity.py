@@ -84,7 +84,7 @@ def test_a_base_without_a_tokenizer_needs_counts():
         (["a"], lambda x: x, [1], "log_prob"),
         (["a"], qr.Table({"a": 1.0}), [1, 2], "1 counts"),
         (["a"], qr.Table({"a": 1.0}), [-1], "1 counts"),
-        (["a"], qr.Table({"a": 1.0}), ["x"], "not numbers"),
+        (["a"], qr.Table({"a": 1.0}), ["x"], "must be numbers"),
         (["a"], qr.Table({"a": 1.0}), [0], "no tokens"),
     ],
 )
