@@ -1,12 +1,14 @@
 """What a search for a proposal finds, and what it takes: `proposal: auto`, measured.
 
-    python -m benchmarks.proposals scientists black-box --draws 40000 --budget 32768
+    python -m benchmarks.proposals                      # all cases
+    python -m benchmarks.proposals scientists black-box --draws 40000 --budget 4min
 
 For each case a proposal is searched, with the seconds that this takes, and fresh draws are made
 from it. Printed are the acceptance rates at TVD 0.3, 0.1 and 0.02 by the estimate, at the TVD that
-the recipe asks for as it is guaranteed, and the accepted samples per second. Next to them stand the
-same figures of what the recipe names (``shipped``), and of filtering the base: Z/b_max, at TVD 0.
-`amazing` and `coffee` are on a folder with SmolLM2-135M-Instruct (--model).
+the recipe asks for as it is guaranteed, and the accepted samples and the draws per second. Next to
+them stand the same figures of what the recipe names (``shipped``; for SmolLM2, a boost that was set
+by hand), and of the base. The last line compares the guaranteed rates, per draw and per second;
+filtering the base is Z/b_max, at TVD 0.
 """
 
 import argparse
@@ -17,11 +19,16 @@ from pathlib import Path
 import quasir as qr
 from quasir import recipes
 from quasir.recipes.building import build, resolve
+from quasir.text.found import save_proposal
 
 TVDS = (0.3, 0.1, 0.02)
 RECIPES = ("scientists", "sports", "female", "contains")
+BLACK_BOXES = ("black-box", "sentiment")
+SMOLLM2 = ("amazing", "coffee")
+CASES = (*RECIPES, *BLACK_BOXES, *SMOLLM2)
+DRAWS, BUDGET = 40_000, 32_768
+SLOW_DRAWS, SLOW_BUDGET = 4_096, 4_096  # for SmolLM2: half an hour of search on two cores
 SCIENCE = qr.features.science
-CASES = (*RECIPES, "black-box", "black-box-mean", "amazing", "coffee")
 
 
 def opaque(text):
@@ -30,37 +37,37 @@ def opaque(text):
 
 
 def of_recipe(name):
-    """Return the target of a built-in recipe, the proposal that it names, and its request."""
+    """Return the target of a built-in recipe, the proposal that it names, and its TVD."""
     path = recipes.find(name)
     recipe = recipes.read(Path(path))
     built = build(recipe, path.parent)
     _, target = resolve(recipe, built)
-    asked = recipe.choose.asked
     shipped = None if built.proposal is built.base else built.proposal
-    return target, shipped, asked.get("tvd", 0.1)
+    return target, shipped, recipe.choose.asked.get("tvd", 0.1)
 
 
-def case(name, folder):
+def case(name):
+    """Return target, shipped proposal and TVD of a case."""
     if name in RECIPES:
         return of_recipe(name)
-    if name.startswith("black-box"):
+    if name == "black-box":
         base = qr.text.CausalLM("quasir/biographies", max_tokens=40)
-        feature = qr.Feature("opaque", opaque, boolean=True)
-        if name == "black-box":
-            return base * feature, None, 0.1
-        return qr.constrain(base, {feature: 0.5}, n=20_000, seed=0), None, 0.1
-    if name == "amazing":
-        base = qr.text.CausalLM(str(folder), max_tokens=40, prompt="It was")
-        word = qr.features.contains("amazing")
-        return base * word, base.guided(qr.guides.boost({word: 40.0}), 0.2), 0.1
-    chat = [{"role": "user", "content": "How do you start your day? One sentence."}]
-    base = qr.text.CausalLM(str(folder), max_tokens=40, chat=chat)
-    word = qr.features.words(["coffee"])
-    return base * word, base.guided(qr.guides.boost({word: 10.0}), 0.2), 0.1
+        return base * qr.Feature("opaque", opaque, boolean=True), None, 0.1
+    if name == "sentiment":
+        base = qr.text.CausalLM("quasir/general", max_tokens=40)
+        bad = qr.features.classifier("quasir/sentiment", label="NEGATIVE", above=0.5)
+        return qr.constrain(base, {bad: 0.5}, n=8_000, seed=0), None, 0.1
+    how = {"prompt": "It was"}, qr.features.contains("amazing"), 40.0
+    if name == "coffee":
+        chat = [{"role": "user", "content": "How do you start your day? One sentence."}]
+        how = {"chat": chat}, qr.features.words(["coffee"]), 10.0
+    before, word, factor = how
+    base = qr.text.CausalLM("quasir/smollm2", max_tokens=40, **before)
+    return base * word, base.guided(qr.guides.boost({word: factor}), 0.2), 0.1
 
 
 def row(name, target, q, n, tvd, seed):
-    """Print the figures of one proposal."""
+    """Print the figures of one proposal; return the guaranteed rate, per draw and per second."""
     start = time.perf_counter()
     draws = qr.draw(target, q, n, seed=seed)
     seconds = time.perf_counter() - start
@@ -74,37 +81,46 @@ def row(name, target, q, n, tvd, seed):
     shown = " ".join(f"{x:8.4f}" for x in figures)
     per_second = figures[-1] * n / seconds
     print(f"  {name:10s} {shown} {per_second:10.2f} {n / seconds:8.0f}", flush=True)
-    return figures[-1]
+    return figures[-1], per_second, curve
+
+
+def measure(name, arguments):
+    """Search, draw and print one case."""
+    target, shipped, tvd = case(name)
+    slow, seed = name in SMOLLM2, arguments.seed
+    draws = arguments.draws or (SLOW_DRAWS if slow else DRAWS)
+    budget = arguments.budget or (SLOW_BUDGET if slow else BUDGET)
+    start, cpu = time.perf_counter(), time.process_time()
+    q = qr.propose(target, target.base, budget, seed, tvd=tvd, draws=draws)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    print(f"{name}: searched in {seconds:.0f} s ({cpu:.0f} of the CPU)\n{q.record}", flush=True)
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        save_proposal(q, arguments.keep / f"{name}.safetensors")
+    print(f"  acceptance at TVD {TVDS}, guaranteed at {tvd}; accepted and drawn per second")
+    found = row("found", target, q, draws, tvd, seed + 1)
+    if shipped is not None:
+        other = row("shipped", target, shipped, draws, tvd, seed + 1)
+        ratios = [a / b for a, b in zip(found[:2], other[:2], strict=True)]
+        print(f"  found/shipped: {ratios[0]:.2f} per draw, {ratios[1]:.2f} per second")
+    *_, curve = row("base", target, target.base, draws, tvd, seed + 1)
+    filtering = curve.at(tvd=0).acceptance_rate.value
+    print(f"  found/filtering: {found[0] / filtering:.2f} per draw", flush=True)
 
 
 def main():
+    """Measure the cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="+", choices=CASES)
-    parser.add_argument("--draws", type=int, default=40_000)
-    parser.add_argument("--budget", type=int, default=32_768)
+    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
+    parser.add_argument("--draws", type=int)
+    parser.add_argument("--budget", help="draws, or a time such as 4min")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", type=Path, help="folder of SmolLM2-135M-Instruct")
     parser.add_argument("--keep", type=Path, help="folder for what was found")
     arguments = parser.parse_args()
-    for name in arguments.cases:
-        target, shipped, tvd = case(name, arguments.model)
-        start = time.perf_counter()
-        q = qr.propose(
-            target, target.base, arguments.budget, arguments.seed, tvd=tvd, draws=arguments.draws
-        )
-        seconds = time.perf_counter() - start
-        print(f"{name}: searched in {seconds:.0f} s\n{q.record}", flush=True)
-        if arguments.keep:
-            from quasir.text.found import save_proposal
-
-            arguments.keep.mkdir(parents=True, exist_ok=True)
-            save_proposal(q, arguments.keep / f"{name}.safetensors")
-        print(f"  acceptance at TVD {TVDS}, guaranteed at {tvd}; accepted and drawn per second")
-        draws, seed = arguments.draws, arguments.seed + 1
-        row("found", target, q, draws, tvd, seed)
-        if shipped is not None:
-            row("shipped", target, shipped, draws, tvd, seed)
-        row("base", target, target.base, draws, tvd, seed)
+    if unknown := set(arguments.cases) - set(CASES):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    for name in arguments.cases or CASES:
+        measure(name, arguments)
 
 
 if __name__ == "__main__":

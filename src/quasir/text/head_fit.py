@@ -43,6 +43,7 @@ ratios of texts without these tokens become so large that a small TVD costs more
 PLACES = 40_000  # places that factors are fitted on, at most
 HELD_OUT, BATCH, EPOCHS, PATIENCE = 0.1, 64, 3, 1
 RATE, DECAY, DROPPED = 1e-3, 0.1, 0.1
+SKIPPED = 0.5  # of the places of a batch, chosen anew each time: they cost most of the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +194,14 @@ def train_head(
 
     def log_q(texts: Ints, drop: bool) -> Tensor:
         at, owner = pool.at(texts)
-        h = pool.states[at].to(lm.device).float()
         kept = None
         if drop:
+            some = torch.rand(len(at), generator=dropout) >= SKIPPED
+            at, owner = at[some], owner[some]
             size = len(at), len(layers["bias"])
-            kept = (torch.rand(size, generator=dropout) >= DROPPED).to(h) / (1 - DROPPED)
+            kept = (torch.rand(size, generator=dropout) >= DROPPED).float() / (1 - DROPPED)
+            kept = kept.to(lm.device)
+        h = pool.states[at].to(lm.device).float()
         bits = pool.bits[at].to(lm.device)
         made = head.shifted(h, bits, kept)
         logits = output(made.to(output.weight.dtype)).float() / lm.warp.temperature
@@ -214,7 +218,7 @@ def train_head(
         return -(own * log_q(texts, drop)).sum()
 
     best, kept, worse = np.inf, begun.layers, 0
-    places = float(np.diff(pool.starts).mean()) * BATCH
+    places = float(np.diff(pool.starts).mean()) * BATCH * (1 - SKIPPED)
     for _ in range(epochs):
         mixed = random.permutation(left)
         for batch in np.split(mixed, range(BATCH, len(mixed), BATCH)):
