@@ -8,7 +8,6 @@ import yaml
 from quasir import recipes
 from quasir.recipes.building import build
 from quasir.recipes.explain import CASE, comment, explain
-from quasir.runs.pipeline import prepare
 from tests.cli.helpers import inside
 
 
@@ -90,9 +89,6 @@ def test_the_command_explains_in_80_columns(tmp_path):
 
 
 def test_advice_on_yaml_is_in_yaml(tmp_path):
-    boosted = {"base": "quasir/biographies", "proposal": {"guide": {"boost": ["geologist"]}}}
-    with pytest.raises(recipes.parsing.RecipeError, match=r"boost: \{geologist: 20\}"):
-        prepare(boosted)
     plain = {"base": "quasir/biographies", "features": {"n": {"length": "words"}}}
     with pytest.raises(recipes.parsing.RecipeError, match=r"no words: .* boost: \{geologist: 20\}"):
         build(recipes.from_dict({**plain, "proposal": {"guide": {"boost": {"n": 3}}}}), tmp_path)

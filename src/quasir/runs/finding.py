@@ -14,7 +14,7 @@ from quasir.core.files import write_bytes
 from quasir.core.progress import Quiet, Reporter
 from quasir.engines import Engine
 from quasir.errors import InputError
-from quasir.recipes.parts import GuideSpec
+from quasir.recipes.parts import FIELD, GuideSpec
 from quasir.recipes.schema import Recipe, Source
 from quasir.runs.contexts import Builder, Entry
 from quasir.runs.fitting import fit_lambdas
@@ -72,6 +72,11 @@ def find_proposal(
     plain = recipe.model_copy(update={"proposal": tried})
     # Another recipe in the same folder has another search.
     search = folder / DRAWS / recipe_hash(plain, str([entry.seed for entry in entries]))[:16]
+    if any(FIELD.search(word) for word in recipe.proposal.words):
+        raise InputError(
+            "a search over contexts has the same words in all of them, and boost names a field: "
+            "give its factor, as in boost: {'{word}': 20}."
+        )
     builder = Builder(plain, folder, allow_code)
     if not isinstance(builder.built(entries[0]).base, CausalLM):
         raise InputError(
