@@ -8,7 +8,7 @@ import torch
 
 import quasir as qr
 from quasir.core.types import Request
-from quasir.guides.state import State, StateRows
+from quasir.guides.automaton import State, StateRows
 from quasir.text.guided import Part, mix_parts
 from quasir.text.head import Head
 from tests.guides.small import (

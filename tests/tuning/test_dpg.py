@@ -39,40 +39,24 @@ def test_as_close_as_the_architecture_gets():
     target = base * has_b * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
     options = {"steps": 700, "batch": 256, "draws": 8000, "round_steps": 100, "rate": 2e-2}
-    tuned = dpg(target, base, lora=1, weight_decay=0.0, every=50, **options).run()
+    tuned = dpg(target, base, lora=1, every=50, **options).run()
     least = best_reachable(base, p, texts, lora=1)
     assert least > 0.1
     assert exact_kl(p, base, texts) > 2
     assert exact_kl(p, tuned, texts) < 1.05 * least
 
 
-@pytest.mark.parametrize("centred", [True, False])
-def test_either_weight_lowers_the_divergence(centred):
-    base = model(limit=3)
-    texts = every_text(base)
-    target = base * qr.tilt(noise(1.0), 1.0)
-    p = normalised(target, texts)
-    tuned = dpg(target, base, centred=centred, steps=200, rate=5e-3, draws=2000).run()
-    assert exact_kl(p, tuned, texts) < 0.2 * exact_kl(p, base, texts)
-
-
-@pytest.mark.parametrize("adapt", ["kl", "tvd"])
-def test_the_proposal_is_replaced_by_better_ones(adapt):
+def test_the_proposal_is_replaced_by_better_ones():
     base = model(limit=3)
     texts = every_text(base)
     target = base * starts_with("a") * qr.tilt(noise(1.0), 1.0)
     p = normalised(target, texts)
-    loop = loop_of(target, base, adapt=adapt, steps=120, rate=2e-3)
+    loop = loop_of(target, base, steps=120, rate=2e-3)
     assert loop.rounds.current >= 2
     proposals = [
         loop.policy.frozen(loop.checkpoints.proposal(k)) for k in range(1, loop.rounds.proposals)
     ]
-    distances = []
-    for proposal in [base, *proposals]:
-        pi = np.exp(proposal.log_prob(texts))
-        distances.append(
-            exact_kl(p, proposal, texts) if adapt == "kl" else np.maximum(p - pi, 0).sum()
-        )
+    distances = [exact_kl(p, proposal, texts) for proposal in [base, *proposals]]
     # A replacement is by an estimate: it may be wrong by a little, never by much.
     assert np.diff(distances).max() < 0.02
     assert distances[-1] < 0.2 * distances[0]
@@ -135,7 +119,7 @@ def test_nothing_outside_is_touched():
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
     for lora in (None, 2):
-        dpg(base * starts_with("a"), base, lora=lora, dropout=0.1, steps=20, rate=1e-2).run()
+        dpg(base * starts_with("a"), base, lora=lora, steps=20, rate=1e-2).run()
     after = torch.rand(3), np.random.rand(3)  # noqa: NPY002
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
@@ -151,8 +135,7 @@ def test_a_run_is_fixed_by_its_seed():
     base = model(limit=3)
     target = base * starts_with("a")
     first, again, other = (
-        dpg(target, base, seed=seed, dropout=0.1, rate=1e-2).run().model.state_dict()
-        for seed in (3, 3, 4)
+        dpg(target, base, seed=seed, rate=1e-2).run().model.state_dict() for seed in (3, 3, 4)
     )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
@@ -163,11 +146,8 @@ def test_a_run_is_fixed_by_its_seed():
     [
         ({"steps": 0}, "steps is 0"),
         ({"lora": 0}, "lora is 0"),
-        ({"adapt": "js"}, "adapt is 'js'"),
         ({"rate": -1.0}, "rate is -1.0"),
-        ({"hold_out": 1.0}, "hold_out is 1.0"),
-        ({"averaging": 1.0}, "averaging is 1.0"),
-        ({"clip_weights": float("nan")}, "clip_weights is NaN"),
+        ({"minutes": float("nan")}, "minutes is NaN"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -28,8 +28,7 @@ def test_an_absurd_rate_keeps_the_last_good_weights(tmp_path, rate):
     base = model(limit=3)
     texts = every_text(base)
     target = base * starts_with("a")
-    options = {"warmup": 1, "averaging": 0.0, "every": 1}
-    run = dpg(target, base, rate=rate, out=tmp_path / "out", **options)
+    run = dpg(target, base, rate=rate, out=tmp_path / "out", every=1)
     with pytest.raises(TuningError, match="diverged") as caught:
         run.run()
     assert "Lower the rate" in str(caught.value)

@@ -35,12 +35,12 @@ def setting(pointwise=False, lora=None):
     return policy, texts, p, proposals
 
 
-def estimated(policy, texts, p, proposals, centred, clip=None, batches_of=Minibatches):
+def estimated(policy, texts, p, proposals, centred, batches_of=Minibatches):
     """Return the expectation of the gradient that a minibatch gives, over minibatch and draws."""
     with np.errstate(divide="ignore"):
         log_score = np.log(p) + 5.0  # Z is not 1
     pool = pool_of(texts, log_score, proposals, [300, 100], policy.base.tokenizer)
-    batches = batches_of(pool, 1, 5.0, centred, clip)
+    batches = batches_of(pool, 1, 5.0, centred)
     log_pi = policy.log_probs(texts)
     inside = np.flatnonzero(batches.probability)
     counts = np.zeros(len(texts))
@@ -117,19 +117,6 @@ def test_centred_weights_vanish_where_pi_is_p_and_plain_ones_where_p_is_0():
     assert (plain.probability[p == 0] == 0).all()
     inside = np.flatnonzero(p)
     np.testing.assert_allclose(plain.coefficients(inside, log_p[inside]), 1)
-
-
-def test_clipping_is_the_gradient_of_a_clipped_target_and_is_recorded():
-    policy, texts, p, proposals = setting()
-    mixture = 0.75 * proposals[0] + 0.25 * proposals[1]
-    ours = estimated(policy, texts, p, proposals, False, clip=1.2)
-    clipped = np.minimum(p, 1.2 * mixture)
-    assert clipped.sum() < 0.99
-    expected = flat_gradient(-(torch.from_numpy(clipped) * policy.log_probs(texts)).sum(), policy)
-    assert distance(ours, expected) < 1e-5
-    pool = pool_of(texts, np.log(p), proposals, [300, 100], policy.base.tokenizer)
-    batches = Minibatches(pool, 0, 0.0, False, 1.2)
-    assert batches.clipped == pytest.approx(1 - clipped.sum())
 
 
 def test_minibatches_are_drawn_by_their_probability():

@@ -37,9 +37,6 @@ def tune(
         int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")
     ] = 8192,
     budget: Budget = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")
-    ] = False,
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
@@ -71,7 +68,6 @@ def tune(
         minutes=minutes,
         steps=steps,
         draws=draws,
-        tensorboard=tensorboard,
         allow_code=allow_code,
         seed=seed,
         reporter=Bars(fitting="nothing of the fit is kept, and the same command fits again"),

@@ -10,18 +10,19 @@ first gets there, so many groups cost no more than the states that texts reach.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quasir.core.formatting import short_repr
 from quasir.core.types import Array
 from quasir.errors import InputError
-from quasir.guides.boost import Boost
-from quasir.guides.guide import Entries, Ints, NumberedMachine, Rows
+from quasir.guides.boost import Boost, feature_words
+from quasir.guides.guide import Entries, Ints, Machine, NumberedMachine, Rows
 from quasir.guides.vocabulary import Vocabulary
-from quasir.targets.feature import WordGroup
+from quasir.targets.feature import Feature, WordGroup
 
 OPEN, INSIDE, DONE = 0, 1, 2
 """The text ends with no letter or digit (or is empty); it ends with one; the word is there."""
@@ -29,13 +30,14 @@ OPEN, INSIDE, DONE = 0, 1, 2
 BEGINS, ENDS = 1, 2
 """Bits of a token's kind: its text begins, or ends, with a letter or digit."""
 
+Bits = NDArray[np.bool_]
 Edges = dict[int, tuple[int, str | None]]
 """token -> (next state, name of its factor or None)."""
 
 
 @dataclass
-class State:
-    """What the tokens that matter lead to, and where any other token leads, by its kind."""
+class Node:
+    """A state of a group: where the tokens that matter lead, and any other token by its kind."""
 
     edges: Edges = field(default_factory=dict)
     otherwise: list[int] = field(default_factory=lambda: [OPEN, OPEN, INSIDE, INSIDE])
@@ -51,7 +53,7 @@ class Automaton:
 
     def __init__(self, group: WordGroup, vocabulary: Vocabulary) -> None:
         self.group, self.vocabulary = group, vocabulary
-        self.states = [State(), State(), State(otherwise=[DONE] * 4)]
+        self.states = [Node(), Node(), Node(otherwise=[DONE] * 4)]
         self._whole: set[tuple[int, ...]] = set()
         usual: set[tuple[int, ...]] = set()
         for word in group.words:
@@ -99,7 +101,7 @@ class Automaton:
             return DONE
         # A complete word that a letter follows was another word.
         otherwise = [DONE, OPEN, DONE, INSIDE] if complete else [OPEN, OPEN, INSIDE, INSIDE]
-        self.states.append(State(otherwise=otherwise))
+        self.states.append(Node(otherwise=otherwise))
         return len(self.states) - 1
 
     def _connect(self) -> None:
@@ -265,3 +267,71 @@ class BoostMachine(NumberedMachine):
             if old.shape != (room, columns):
                 more = ((0, room - old.shape[0]), (0, columns - old.shape[1]))
                 setattr(self, name, np.pad(old, more, constant_values=-1))
+
+
+class State(Machine):
+    """What a text says of some features so far, for a model's tokens.
+
+    A proposal may use any function of the tokens before a place; q stays exact. A feature of words
+    has a bit for each of its groups: a word of the group is there. Another one has a single bit,
+    what it says of the text so far; `every` is the number of tokens between two questions. `met`
+    are the bits that say that a feature holds, by the feature's name.
+    """
+
+    def __init__(self, features: Sequence[Feature], vocabulary: Vocabulary, every: int = 1) -> None:
+        self.features, self.every = tuple(features), every
+        self.groups: list[WordGroup] = []
+        self.asked: list[Feature] = []
+        self.met: dict[str, int] = {}
+        for feature in self.features:
+            groups = feature_words(feature)
+            if len(groups) == 1 and not feature._made_of:
+                self.met[feature.name] = len(self.groups)
+            self.groups += groups
+            self.asked += [] if groups else [feature]
+        for i, feature in enumerate(self.asked):
+            self.met[feature.name] = len(self.groups) + i
+        self.words = None
+        if self.groups:
+            boost = Boost(tuple(self.groups), (1.0,) * len(self.groups))
+            self.words = BoostMachine(boost, vocabulary)
+        self.pieces = vocabulary.pieces if self.asked else []
+        self.end = vocabulary.end
+
+    @property
+    def bits(self) -> int:
+        """How many truth values a state has."""
+        return len(self.groups) + len(self.asked)
+
+    def begin(self, n: int) -> StateRows:
+        """Return n rows at the beginning of a text, where no bit is set."""
+        return StateRows(self, n)
+
+
+class StateRows(Rows):
+    """The states of the rows of a batch."""
+
+    columns = ("bits", "places", "read", "texts")
+
+    def __init__(self, state: State, n: int) -> None:
+        self.state, self.bits = state, np.zeros((n, state.bits), dtype=bool)
+        self.places = np.zeros(n, dtype=np.int64)  # in the automaton of the words
+        self.read = np.zeros(n, dtype=np.int64)
+        self.texts = np.full(n, "", dtype=object)
+
+    def advance(self, tokens: Ints) -> None:
+        """Move every row on by one token."""
+        state = self.state
+        if state.words is not None:
+            self.places = state.words.after(self.places, tokens)
+            self.bits[:, : len(state.groups)] = state.words.joint[self.places] == DONE
+        if not state.asked:
+            return
+        self.read += 1
+        going = tokens != state.end
+        for i in np.flatnonzero(going).tolist():
+            self.texts[i] += state.pieces[tokens[i]]
+        now = np.flatnonzero((self.read % state.every == 0) & going)
+        if len(now):
+            for i, feature in enumerate(state.asked, start=len(state.groups)):
+                self.bits[now, i] = feature(self.texts[now].tolist())

@@ -53,9 +53,9 @@ class Setting:
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Setting:
         """Return the setting of these facts."""
-        wrong = [x for x in facts.values() if not isinstance(x, Fact)]
-        if wrong:
-            raise TypeError(f"a fact of a setting is {short_repr(wrong[0])}")
+        for fact in facts.values():
+            if not isinstance(fact, Fact):
+                raise TypeError(f"a fact of a setting is {short_repr(fact)}")
         return cls(tuple(sorted(facts.items())))
 
     def to_dict(self) -> dict[str, Fact]:
@@ -178,7 +178,9 @@ class Weights(NamedTuple):
 
 
 class Rows:
-    """The states of the rows of a batch."""
+    """The states of the rows of a batch, in columns with an entry for each row."""
+
+    columns: tuple[str, ...] = ()
 
     def weights(self) -> Weights:
         """Return the weights of the next tokens of every row."""
@@ -190,11 +192,15 @@ class Rows:
 
     def put(self, rows: Ints, fresh: Any) -> None:
         """Let the states of `fresh` take the places `rows`; `fresh` is not used again."""
-        raise NotImplementedError
+        for name in self.columns:
+            getattr(self, name)[rows] = getattr(fresh, name)
 
     def keep(self, into: Ints, source: Ints, left: int) -> None:
         """Move rows `source` to the places `into`, and keep the first `left` rows."""
-        raise NotImplementedError
+        for name in self.columns:
+            column = getattr(self, name)
+            column[into] = column[source]
+            setattr(self, name, column[:left])
 
 
 class Machine:
@@ -222,6 +228,8 @@ class NumberedMachine(Machine):
 
 
 class _NumberedRows(Rows):
+    columns = ("states",)
+
     def __init__(self, machine: NumberedMachine, states: Ints) -> None:
         self.machine, self.states = machine, states
 
@@ -230,10 +238,3 @@ class _NumberedRows(Rows):
 
     def advance(self, tokens: Ints) -> None:
         self.states = self.machine.after(self.states, tokens)
-
-    def put(self, rows: Ints, fresh: _NumberedRows) -> None:
-        self.states[rows] = fresh.states
-
-    def keep(self, into: Ints, source: Ints, left: int) -> None:
-        self.states[into] = self.states[source]
-        self.states = self.states[:left]

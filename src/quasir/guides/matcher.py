@@ -94,8 +94,10 @@ class MatcherMachine(Machine):
 class MatcherRows(Rows):
     """A matcher for each row; None for a row that has left the language, which allows nothing."""
 
+    columns = ("matchers",)
+
     def __init__(self, machine: MatcherMachine, matchers: list[Any]) -> None:
-        self.machine, self.matchers = machine, matchers
+        self.machine, self.matchers = machine, np.array(matchers, dtype=object)
         self.mask: NDArray[np.int32] | None = None  # of the next tokens, if it is known
 
     def weights(self) -> Weights:
@@ -146,17 +148,14 @@ class MatcherRows(Rows):
 
     def put(self, rows: Ints, fresh: MatcherRows) -> None:
         """Let fresh matchers take the places of others."""
-        for row, matcher in zip(rows.tolist(), fresh.matchers, strict=True):
-            self.matchers[row] = matcher
+        super().put(rows, fresh)
         self.mask = None
 
     def keep(self, into: Ints, source: Ints, left: int) -> None:
         """Move rows `source` to the places `into`, and keep the first `left` rows."""
-        for to, origin in zip(into.tolist(), source.tolist(), strict=True):
-            self.matchers[to] = self.matchers[origin]
-        del self.matchers[left:]
-        if len(into) or (self.mask is not None and len(self.mask) > left):
+        if len(into) or left < len(self.matchers):
             self.mask = None
+        super().keep(into, source, left)
 
 
 def _words(vocabulary: int) -> int:

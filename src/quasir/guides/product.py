@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -154,18 +154,10 @@ def from_dict(facts: Mapping[str, Any]) -> Guide:
         ) from error
 
 
-def _language(facts: Mapping[str, Any]) -> Guide:
-    return Language(facts["kind"], facts["source"], facts["complete"], facts["name"])
-
-
 def _boost(facts: Mapping[str, Any]) -> Guide:
     groups = [WordGroup(tuple(g["words"]), g["whole"], g["case"]) for g in facts["groups"]]
     fitted = tuple((name, float(value)) for name, value in facts["fitted"])
     return Boost(tuple(groups), tuple(facts["factors"]), fitted, _setting(facts))
-
-
-def _trie(facts: Mapping[str, Any]) -> Guide:
-    return Trie(**{name: facts[name] for name in COLUMNS}, setting=_setting(facts))
 
 
 def _setting(facts: Mapping[str, Any]) -> Setting | None:
@@ -173,8 +165,9 @@ def _setting(facts: Mapping[str, Any]) -> Setting | None:
     return None if recorded is None else Setting.of(recorded)
 
 
-def _product(facts: Mapping[str, Any]) -> Guide:
-    return Both.of([from_dict(part) for part in facts["parts"]])
-
-
-_READERS = {"language": _language, "boost": _boost, "trie": _trie, "product": _product}
+_READERS: dict[str, Callable[[Mapping[str, Any]], Guide]] = {
+    "language": lambda f: Language(f["kind"], f["source"], f["complete"], f["name"]),
+    "boost": _boost,
+    "trie": lambda f: Trie(**{name: f[name] for name in COLUMNS}, setting=_setting(f)),
+    "product": lambda f: Both.of([from_dict(part) for part in f["parts"]]),
+}

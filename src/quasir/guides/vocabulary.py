@@ -29,7 +29,8 @@ class Vocabulary:
         letter = self.spelled("a") or self.spelled("e") or (0,)
         pairs = [[*letter, i] for i in range(count)]
         before = self.decoded(list(letter))
-        return [text[len(before) :] for text in self._decode(pairs)] + [""] * (self.size - count)
+        texts = decode(self.tokenizer, pairs)
+        return [text[len(before) :] for text in texts] + [""] * (self.size - count)
 
     @cached_property
     def kinds(self) -> NDArray[np.int64]:
@@ -59,13 +60,7 @@ class Vocabulary:
 
     def decoded(self, ids: list[int]) -> str:
         """Return the text of some tokens."""
-        return self._decode([ids])[0]
-
-    def _decode(self, sequences: list[list[int]]) -> list[str]:
-        decoded: list[str] = self.tokenizer.batch_decode(
-            sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-        return decoded
+        return decode(self.tokenizer, [ids])[0]
 
     @cached_property
     def for_masks(self) -> Any:
@@ -96,6 +91,14 @@ class Vocabulary:
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
+
+
+def decode(tokenizer: Any, sequences: list[list[int]]) -> list[str]:
+    """Return the texts of sequences of tokens, with all that they say."""
+    decoded: list[str] = tokenizer.batch_decode(
+        sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
+    return decoded
 
 
 def same_tokenizer(a: Any, b: Any) -> bool:

@@ -51,7 +51,7 @@ def autocorrelation_time(chain: ArrayLike) -> float:
     >>> abs(autocorrelation_time(chain) - 3) < 0.1  # (1 + 0.5)/(1 - 0.5)
     True
     """
-    return _time(_checked(chain))
+    return _read(chain)[1]
 
 
 def ess(chain: ArrayLike) -> float:
@@ -65,11 +65,29 @@ def ess(chain: ArrayLike) -> float:
     >>> 0.9 < ess(np.repeat(draws, 3, axis=1)) / ess(draws) < 1.1  # repeats add nothing
     True
     """
-    chains = _checked(chain)
-    return chains.size / _time(chains)
+    size, time = _read(chain)
+    return size / time
 
 
-def _time(chains: Array) -> float:
+def _read(chain: ArrayLike) -> tuple[int, float]:
+    """Return the number of draws of all chains, and their autocorrelation time."""
+    try:
+        chains = np.atleast_2d(reals("its values", chain).astype(np.float64))
+    except InputError as error:
+        raise InputError(
+            f"the chain is not an array of numbers ({error}): give one number for each state, "
+            "and chains of equal length."
+        ) from error
+    if chains.ndim > 2 or len(chains) == 0 or chains.shape[1] < 4:
+        raise InputError(
+            f"a chain of {chains.shape[1]} draws, with the shape {chains.shape}, tells nothing: "
+            "give at least 4 draws, one number for each, as (draws,) or (chains, draws)."
+        )
+    if not np.isfinite(chains).all():
+        raise InputError(
+            f"{int((~np.isfinite(chains)).sum())} of the chain's {chains.size:,} values are not "
+            "finite: every draw needs a number, and leaving some out changes the lags."
+        )
     if chains.max() == chains.min():
         warnings.warn(
             f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: either the chain "
@@ -78,10 +96,11 @@ def _time(chains: Array) -> float:
             QuasirWarning,
             stacklevel=3,
         )
-        return math.nan
+        return chains.size, math.nan
     # The time does not depend on the unit; in this one no square is infinite, or 0 by rounding.
     scaled = np.ldexp(chains, -int(np.frexp(np.abs(chains).max())[1]))
-    return max(integrate(autocorrelation(scaled)), 1 / math.log10(chains.size))
+    least = 1 / math.log10(chains.size)
+    return chains.size, max(integrate(autocorrelation(scaled)), least)
 
 
 def autocorrelation(chains: Array) -> Array:
@@ -109,29 +128,3 @@ def integrate(correlation: Array) -> float:
     negative = np.flatnonzero(pairs <= 0)
     positive = pairs[: negative[0]] if len(negative) else pairs
     return float(2 * np.minimum.accumulate(positive).sum() - 1)
-
-
-def _checked(chain: ArrayLike) -> Array:
-    try:
-        array = np.atleast_2d(reals("its values", chain).astype(np.float64))
-    except InputError as error:
-        raise InputError(
-            f"the chain is not an array of numbers ({error}): give one number for each state, "
-            "and chains of equal length."
-        ) from error
-    if array.ndim > 2:
-        raise InputError(
-            f"the chain has shape {array.shape}, but must be (draws,) or (chains, draws): one "
-            "number for each state."
-        )
-    if len(array) == 0 or array.shape[1] < 4:
-        raise InputError(
-            f"a chain of {array.shape[1]} draws is too short to tell how they depend on each "
-            "other: give at least 4 (the shape is (chains, draws))."
-        )
-    if not np.isfinite(array).all():
-        raise InputError(
-            f"{int((~np.isfinite(array)).sum())} of the chain's {array.size:,} values are not "
-            "finite: every draw needs a number, and leaving some out changes the lags."
-        )
-    return array

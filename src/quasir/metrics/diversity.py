@@ -114,18 +114,20 @@ def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
     longest = min(n, max(int(lengths.max()), 1))
     log_precision += (n - longest) * np.log(EPSILON)
     for order, counts in enumerate(count_ngrams(codes, lengths, longest, shared=True), start=1):
-        clipped = np.minimum(counts.count, best_elsewhere(counts))
+        clipped = np.minimum(counts.count, _best_elsewhere(counts))
         matches = np.bincount(counts.text, clipped, minlength=len(lengths))
         if order == 1:
             matches_any = matches > 0
         # A text with fewer tokens than the order has no n-gram; its denominator is still 1.
         total = np.maximum(lengths - order + 1, 1)
         log_precision += np.log(np.where(matches > 0, matches, EPSILON) / total)
-    penalty = brevity_penalty(lengths, closest_length(lengths))
+    # exp(1 - r/c) for a text of c tokens below the closest length r, else 1. An empty text matches
+    # nothing and scores 0, whatever its penalty is.
+    penalty = np.exp(np.minimum(1 - closest_length(lengths) / np.maximum(lengths, 1), 0.0))
     return np.where(matches_any, penalty * np.exp(log_precision / n), 0.0)
 
 
-def best_elsewhere(counts: Counts) -> Codes:
+def _best_elsewhere(counts: Counts) -> Codes:
     """Return, for each n-gram and text, the highest count of the n-gram in another text."""
     if len(counts.count) == 0:
         return counts.count
@@ -146,12 +148,6 @@ def closest_length(lengths: Codes) -> Codes:
     closest = np.empty_like(lengths)
     closest[order] = np.where(shorter <= longer, ranked - shorter, ranked + longer)
     return closest
-
-
-def brevity_penalty(lengths: Codes, closest: Codes) -> Array:
-    """Return exp(1 - r/c) for a text of c tokens below the closest length r, else 1."""
-    # An empty text matches nothing and scores 0, whatever its penalty is.
-    return np.exp(np.minimum(1 - closest / np.maximum(lengths, 1), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,30 +222,29 @@ def code(items: Items, unit: Unit = "word") -> tuple[Codes, Codes]:
     Equal words (split at whitespace) or characters have equal codes.
     """
     texts = read_texts(items)
-    if isinstance(unit, str) and unit == "word":
-        lengths: list[int] = []
-        # A new word gets the number of words so far; this runs in C, not in a Python loop.
-        codes: defaultdict[str, int] = defaultdict()
-        codes.default_factory = codes.__len__
-        every = map(codes.__getitem__, chain.from_iterable(_words(texts, lengths)))
-        flat = np.fromiter(every, np.int64)  # fills `lengths`, too
-        return flat, np.array(lengths, np.int64)
-    if isinstance(unit, str) and unit == "character":
+    if not isinstance(unit, str) or unit not in ("word", "character"):
+        raise InputError(f"unit is {short_repr(unit)}, but must be 'word' or 'character'.")
+    if unit == "character":
         points = "".join(texts).encode("utf-32-le", "surrogatepass")
         characters = np.frombuffer(points, dtype="<u4")
         used = np.zeros(int(characters.max(initial=0)) + 1, dtype=bool)
         used[characters] = True
         # Codes without gaps keep the codes of n-grams small.
         return (np.cumsum(used) - 1)[characters], np.array([len(t) for t in texts], np.int64)
-    raise InputError(f"unit is {short_repr(unit)}, but must be 'word' or 'character'.")
+    lengths: list[int] = []
 
+    def words() -> Iterator[list[str]]:
+        """Split one text after the other: only one text's words are in memory."""
+        for text in texts:
+            words = text.split()
+            lengths.append(len(words))
+            yield words
 
-def _words(texts: list[str], lengths: list[int]) -> Iterator[list[str]]:
-    """Split one text after the other and note its length; only one text's words are in memory."""
-    for text in texts:
-        words = text.split()
-        lengths.append(len(words))
-        yield words
+    # A new word gets the number of words so far; this runs in C, not in a Python loop.
+    codes: defaultdict[str, int] = defaultdict()
+    codes.default_factory = codes.__len__
+    flat = np.fromiter(map(codes.__getitem__, chain.from_iterable(words())), np.int64)
+    return flat, np.array(lengths, np.int64)
 
 
 def read_texts(items: Items) -> list[str]:

@@ -49,9 +49,7 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     column = item_column(items)
     if len(column) == 0:
         raise InputError("there are no samples to take a mean of: give at least one.")
-    if not isinstance(features, Feature) and (
-        isinstance(features, (str, bytes)) or not is_iterable(features)
-    ):
+    if isinstance(features, (str, bytes)) or not isinstance(features, (Feature, Iterable)):
         raise InputError(f"features are {short_repr(features)}, but must be a Feature, or several.")
     asked = [features] if isinstance(features, Feature) else list(features)
     for feature in asked:
@@ -63,17 +61,14 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
 
 
 def _mean(values: NDArray[np.generic]) -> Estimate:
-    n = len(values)
-    numbers = values.astype(np.float64)
+    n, numbers = len(values), values.astype(np.float64)
     mean = float(numbers.mean())
-    se = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    se = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else math.nan
     if values.dtype == bool:
-        low, high = wilson_interval(np.array(mean), np.array(float(n)))
-    elif n > 1:
-        low, high = np.array(mean - Z95 * se), np.array(mean + Z95 * se)
+        low, high = map(float, wilson_interval(np.array(mean), np.array(float(n))))
     else:
-        low, high = np.array(-np.inf), np.array(np.inf)
-    return Estimate(mean, se, float(low), float(high))
+        low, high = (mean - Z95 * se, mean + Z95 * se) if n > 1 else (-math.inf, math.inf)
+    return Estimate(mean, se, low, high)
 
 
 @dataclass(frozen=True)
@@ -95,8 +90,7 @@ class Runs:
 
     def __post_init__(self) -> None:
         number("mean", self.mean)
-        if not (isinstance(self.sd, float) and math.isnan(self.sd)):
-            number("sd", self.sd)
+        number("sd", self.sd, nan=True)
         check_count("runs", self.runs)
 
     def __str__(self) -> str:
@@ -115,31 +109,18 @@ def over_runs(values: Iterable[SupportsFloat]) -> Runs:
     """
     if isinstance(values, (str, bytes, Mapping)) or not is_iterable(values):
         raise InputError(f"values are {short_repr(values)}, but must be one number for each run.")
-    numbers = np.array([_number(i, value) for i, value in enumerate(values)])
+    # An `Estimate` stands for its value.
+    listed = [value.value if isinstance(value, Estimate) else value for value in values]
+    numbers = np.array([number(f"the value of run {i}", value) for i, value in enumerate(listed)])
     if len(numbers) == 0:
         raise InputError("there are no runs to take a mean of: give one number for each run.")
-    wrong = ~(np.abs(numbers) <= LARGEST)
-    if wrong.any():
-        i = int(np.argmax(wrong))
+    if not (np.abs(numbers) <= LARGEST).all():
         raise InputError(
-            f"run {i} of {len(numbers)} gave {numbers[i]}, so there is no mean. To leave the run "
-            "out would bias the mean: find out why it failed."
+            f"a run of {len(numbers)} gave {numbers[np.argmax(np.abs(numbers))]}, so there is no "
+            "mean. To leave the run out would bias the mean: find out why it failed."
         )
     sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
     return Runs(float(numbers.mean()), sd, len(numbers))
-
-
-def _number(i: int, value: Any) -> float:
-    """Return the number of a run; an `Estimate` and other numbers with float() have one."""
-    wrong = isinstance(value, (str, bytes, bool, np.bool_, np.complexfloating, np.ma.MaskedArray))
-    if wrong or not hasattr(value, "__float__"):
-        raise InputError(f"run {i} gave {short_repr(value)}, but must give a number.")
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"run {i} gave {short_repr(value)}, but must give a number ({error})."
-        ) from error
 
 
 def item_column(items: Any) -> Items:

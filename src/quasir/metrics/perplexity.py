@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from quasir.core.arguments import LARGEST, exp_or_inf, reals
 from quasir.core.formatting import short_repr
@@ -55,10 +55,18 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
             f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
             "perplexity needs a normalised distribution."
         )
-    if tokens is None:
-        items, counts = _count_tokens(items, base)
-    else:
+    if tokens is not None:
         counts = reals("tokens", tokens)
+    elif all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
+        from quasir.text.texts import as_texts
+
+        items = as_texts(items, base.tokenizer)
+        counts = items.lengths + ((items.lengths < base.max_tokens) & (base.end is not None))
+    else:
+        raise InputError(
+            f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
+            "the number that each text was scored with (qr.features.length()(texts) for words)."
+        )
     if (
         counts.dtype.kind not in "iuf"
         or counts.shape != (len(items),)
@@ -80,17 +88,3 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
         )
         return math.inf
     return exp_or_inf(float(-log_prob.sum() / counts.sum()))
-
-
-def _count_tokens(items: Items, base: Any) -> tuple[Items, NDArray[Any]]:
-    """Return the items as the base's tokens, and the number of tokens each is scored with."""
-    if not all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
-        raise InputError(
-            f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
-            "the number that each text was scored with (qr.features.length()(texts) for words)."
-        )
-    from quasir.text.texts import as_texts
-
-    texts = as_texts(items, base.tokenizer)
-    ended = (texts.lengths < base.max_tokens) & (base.end is not None)
-    return texts, texts.lengths + ended

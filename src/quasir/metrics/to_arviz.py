@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.arguments import reals
 from quasir.core.formatting import short_repr
-from quasir.core.types import Items
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
 from quasir.samplers.results import Samples
@@ -66,47 +65,36 @@ def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
     ``item`` if the items are numbers. Scores are in ``sample_stats``: ``log_p`` and ``log_q``; for
     draws also ``log_u`` and the log weights ``log_ratio``; for samples also ``log_p_beta``.
     """
-    if isinstance(chains, (Draws, Samples)) and not len(chains):
-        raise InputError("there are no samples: ArviZ needs at least one.")
-    if isinstance(chains, Draws):
-        scores = {
-            "log_p": chains.log_p,
-            "log_q": chains.log_q,
-            "log_u": chains.log_u,
-            "log_ratio": chains.log_ratio,
+    if isinstance(chains, (Draws, Samples)):
+        if not len(chains):
+            raise InputError("there are no samples: ArviZ needs at least one.")
+        own = "log_u log_ratio log_base" if isinstance(chains, Draws) else "log_p_beta"
+        scores = {name: getattr(chains, name) for name in ("log_p", "log_q", *own.split())}
+        numbers = isinstance(chains.items, np.ndarray) and chains.items.dtype.kind in "biuf"
+        groups = {
+            "proposal" if isinstance(chains, Draws) else "posterior": (
+                ({"item": chains.items} if numbers else {}) | dict(chains.features)
+            ),
+            "sample_stats": {name: column for name, column in scores.items() if column is not None},
         }
-        if chains.log_base is not None:
-            scores["log_base"] = chains.log_base
-        return _one_chain("proposal", chains.items, chains.features, scores)
-    if isinstance(chains, Samples):
-        assert chains.log_q is not None
-        scores = {"log_p": chains.log_p, "log_q": chains.log_q, "log_p_beta": chains.log_p_beta}
-        return _one_chain("posterior", chains.items, chains.features, scores)
+        return {
+            group: {name: column[None] for name, column in columns.items()}
+            for group, columns in groups.items()
+        }
     if not isinstance(chains, Mapping) or not chains:
         raise InputError(
             f"chains are a {type(chains).__name__}, but must be samples, draws, or a dictionary "
             "from a name to an array of shape (draws,) or (chains, draws)."
         )
-    for name in chains:
+    arrays = {}
+    for name, values in chains.items():
         if not isinstance(name, str):
             raise InputError(f"{short_repr(name)} names a chain, but a name is a string.")
-    arrays = {name: reals(f"the values of {name!r}", values) for name, values in chains.items()}
-    arrays = {name: values[None] if values.ndim == 1 else values for name, values in arrays.items()}
+        array = reals(f"the values of {name!r}", values)
+        arrays[name] = array[None] if array.ndim == 1 else array
     shapes = {name: values.shape[:2] for name, values in arrays.items()}
     if len(set(shapes.values())) > 1 or any(len(shape) < 2 for shape in shapes.values()):
         raise InputError(
             f"chains have the shapes {shapes}, but must all have the same (chains, draws)."
         )
     return {"posterior": arrays}
-
-
-def _one_chain(
-    group: str, items: Items, features: Mapping[str, NDArray[Any]], scores: dict[str, Any]
-) -> Groups:
-    variables = dict(features)
-    if isinstance(items, np.ndarray) and items.dtype.kind in "biuf":
-        variables = {"item": items, **variables}
-    return {
-        group: {name: column[None] for name, column in variables.items()},
-        "sample_stats": {name: column[None] for name, column in scores.items()},
-    }

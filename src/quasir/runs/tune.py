@@ -32,7 +32,6 @@ def tune_recipe(
     minutes: float | None = None,
     steps: int = 6000,
     draws: int = 8192,
-    tensorboard: bool = False,
     allow_code: bool = False,
     seed: int | None = None,
     reporter: Reporter | None = None,
@@ -74,7 +73,6 @@ def tune_recipe(
             draws=draws,
             warm_start=warm_start,
             minutes=minutes,
-            tensorboard=tensorboard,
         ).run()
         if asked.unfitted:
             reporter.say(f"fitting lambda again on {asked.fit:,} draws of the tuned proposal")

@@ -12,7 +12,6 @@ from quasir.core.types import Array, Part, Request
 from quasir.errors import InputError
 from quasir.guides.guide import Guide
 from quasir.text.causal_decoding import decode, decode_together, same_family
-from quasir.text.decoding import Chooser
 from quasir.text.guided import Guided
 from quasir.text.language_model import ModelOptions, NetworkLM
 from quasir.text.prompts import Prompts, as_chat, prefix_tokens
@@ -132,10 +131,8 @@ class CausalLM(NetworkLM):
         uniforms = [request.uniforms(self.max_tokens) for request in requests]
         return [Part(texts, log_q, None) for texts, log_q in decode_together(models, uniforms)]
 
-    def _decode(
-        self, uniforms: Array, rows: int, chooser: Chooser | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return decode(self, self._prompt(), uniforms, rows, chooser)
+    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        return decode(self, self._prompt(), uniforms, rows)
 
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return the logits at chosen positions, before temperature, top-k and top-p.

@@ -167,7 +167,8 @@ def decode_together(
         # Draws of one length lie together, so that rows that begin late are no longer.
         draws = draws[np.argsort(place[owner[draws]], kind="stable")]
         if len(draws):
-            prompts = Prompts.of(lm, [models[i].prefix for i in group])
+            several = len(models) > 1  # what one prompt needs is computed once
+            prompts = Prompts.of(lm, [models[i].prefix for i in group]) if several else lm._prompt()
             decode_some(draws, prompts, torch.from_numpy(place[owner[draws]]).to(lm.device))
     ends = np.cumsum([0, *sizes])
     return [

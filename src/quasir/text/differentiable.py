@@ -80,8 +80,7 @@ class DifferentiableText(BatchHalving):
 
     def encode(self, items: Items) -> list[tuple[int, ...]]:
         """Return items as rows of token ids."""
-        texts = as_texts(items, self.base.tokenizer)
-        return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+        return as_texts(items, self.base.tokenizer).tuples()
 
     def decode(self, states: NDArray[np.int64]) -> Texts:
         """Return rows of token ids as texts."""

@@ -16,9 +16,8 @@ import torch
 from scipy import sparse
 
 from quasir.core.types import Array
-from quasir.guides.automaton import BoostMachine
+from quasir.guides.automaton import BoostMachine, State
 from quasir.guides.guide import Ints, Machine
-from quasir.guides.state import State
 from quasir.text.guided_decoding import Compiled
 from quasir.text.guided_scores import Steps, guided_steps
 from quasir.text.texts import Texts

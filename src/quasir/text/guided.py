@@ -19,12 +19,12 @@ from quasir.core.types import Array, Batch, Items, Request, Seed, Target
 from quasir.core.types import Part as Drawn
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
+from quasir.guides.automaton import State
 from quasir.guides.boost import Boost
 from quasir.guides.guide import Guide, Ints, Machine, Setting
 from quasir.guides.language import Language
 from quasir.guides.matcher import LanguageFeature, MatcherMachine
 from quasir.guides.product import Both, BothMachine
-from quasir.guides.state import State
 from quasir.guides.trie import Trie
 from quasir.guides.vocabulary import Vocabulary, same_tokenizer
 from quasir.targets.factors import Pointwise
@@ -135,12 +135,11 @@ class Guided:
         for _, guide, head in self.parts:
             machine = BothMachine([]) if guide is None else self._kept(guide, guide.compile)
             bounded = head is None and guide is not None and guide.below_one
-            made.append(Compiled(machine, bounded, None if head is None else self._placed(head)))
+            if head is not None:
+                head.check(self.base, self._state.bits)
+                head = head.to(self.base.device)
+            made.append(Compiled(machine, bounded, head))
         return made
-
-    def _placed(self, head: Head) -> Head:
-        head.check(self.base, self._state.bits)
-        return head.to(self.base.device)
 
     @cached_property
     def _state(self) -> State:
@@ -168,9 +167,8 @@ class Guided:
         """The model's tokens; all prompts share them."""
         kept = self.base._shared
         if "vocabulary" not in kept:
-            kept["vocabulary"] = Vocabulary(
-                self.tokenizer, self.base.vocabulary_size, self.base.end
-            )
+            size = self.base.vocabulary_size
+            kept["vocabulary"] = Vocabulary(self.tokenizer, size, self.base.end)
         vocabulary: Vocabulary = kept["vocabulary"]
         return vocabulary
 
@@ -232,20 +230,11 @@ class Guided:
         items, log_q, _ = self.sample_scored(n, rng)
         return Batch(items, log_q)
 
-    @torch.inference_mode()
     def sample_scored(self, n: int, rng: np.random.Generator) -> tuple[Items, Array, Array]:
         """Draw n texts as `sample` does; return log q, and log a of the base, of the same pass."""
-        n = check_request(n, rng)
-        uniforms = self._stream(rng).random((n, self.max_tokens + 1))
-
-        def decode(rows: int) -> tuple[Any, ...]:
-            chooser = self._chooser(uniforms)
-            return *self.base._decode(uniforms[:, :-1], rows, chooser), chooser.log_each
-
-        tokens, lengths, log_a, log_each = self.base._with_less_memory(decode)
-        log_base = log_a.cpu().numpy()
-        log_q = self.mix(log_base, log_each.cpu().numpy())
-        return self.base._texts(tokens, lengths), log_q, log_base
+        (drawn,) = self._draw([self], [Request(rng, 0, check_request(n, rng))])
+        assert drawn.log_base is not None
+        return drawn.items, drawn.log_q, drawn.log_base
 
     def sample_together(
         self, models: Sequence[Any], requests: Sequence[Request]
@@ -256,6 +245,9 @@ class Guided:
         alike = all(q.parts == self.parts and q.features == self.features for q in models)
         if not alike or not same_family([q.base for q in models]):
             return None
+        return self._draw(models, requests)
+
+    def _draw(self, models: Sequence[Guided], requests: Sequence[Request]) -> list[Drawn]:
         own = [r._replace(rng=q._stream(r.rng)) for q, r in zip(models, requests, strict=True)]
         each = [request.uniforms(self.max_tokens + 1) for request in own]
         every = np.concatenate(each)
@@ -325,27 +317,24 @@ class Guided:
         mixed: Array = np.logaddexp.reduce(logs, axis=0)
         return mixed
 
-    @torch.inference_mode()
-    def _log_first_mass(self, part: Compiled) -> float:
-        """Return the log of G_1, the mass that a guide's first weights leave; 0 if q is a."""
-        h = self.base._prompt().states[0]
-        logits = self.base.warp(self.base._head(h[None]))[0]
-        log_mass = float(first_logs(self.base, part, self._state, logits, h)[1])
-        return log_mass if log_mass > -math.inf else 0.0
-
     def log_most_base_ratio(self, base: Any, target: Target | None = None) -> float:
         """Return the log of a number that a(x)/q(x) never exceeds where P(x) > 0, or infinity.
 
         With the share s it is 1/s. A part with weights of at most 1 adds w/G_1 to s, if the target
-        is 0 outside the guide's language.
+        is 0 outside the guide's language; G_1 is the mass that its first weights leave.
         """
         if base is not self.base:
             return math.inf
         self._refuse_other_settings()
         parts = [self.share]
+        h = self.base._prompt().states[0]
+        with torch.inference_mode():
+            logits = self.base.warp(self.base._head(h[None]))[0]
         for part, own in zip(self.parts, self._compiled, strict=True):
             if own.below_one and self._within_language(target, part.guide):
-                parts.append(part.weight * math.exp(-self._log_first_mass(own)))
+                log_mass = float(first_logs(self.base, own, self._state, logits, h)[1])
+                # Where the guide allows no first token, q is a.
+                parts.append(part.weight * math.exp(-log_mass if log_mass > -math.inf else 0.0))
         return -math.log(math.fsum(parts)) if any(parts) else math.inf
 
     def reaches(self, target: Target) -> bool:

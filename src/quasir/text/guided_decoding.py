@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quasir.guides.automaton import State
 from quasir.guides.guide import Ints, Machine, Weights
-from quasir.guides.state import State
 from quasir.text.decoding import Chooser, invert, invert_by_prompt, move_rows
 from quasir.text.head import Head
 

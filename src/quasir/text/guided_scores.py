@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from quasir.core.types import Array
-from quasir.guides.automaton import BoostMachine
+from quasir.guides.automaton import Bits, BoostMachine, State
 from quasir.guides.guide import Entries, Ints, Machine, Weights
 from quasir.guides.language import Language
 from quasir.guides.matcher import MatcherMachine
 from quasir.guides.product import BothMachine
-from quasir.guides.state import Bits, State
 from quasir.guides.trie import Trie, TrieBuilder
 from quasir.guides.vocabulary import Vocabulary
 from quasir.text.fingerprints import find_setting

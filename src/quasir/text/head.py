@@ -1,6 +1,6 @@
 """A head: what a proposal adds to the base's last hidden state, and to some of its logits.
 
-With h the state before a token, s the bits of the wanted features (`quasir.guides.state`) and E the
+With h the state before a token, s the bits of the wanted features (`guides.automaton`) and E the
 model's own output matrix, the logits of q are E(h + g(h, s)) + c. g is two small layers that start
 at zero; c has factors for a few tokens, and is off once the constraint is met. So log a and log q
 come out of one pass of the network, at the cost of one more product with E, or none without g.

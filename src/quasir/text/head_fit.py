@@ -22,8 +22,8 @@ from torch import Tensor
 
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
+from quasir.guides.automaton import State
 from quasir.guides.guide import Ints, Machine
-from quasir.guides.state import State
 from quasir.text.guided_scores import pass_bits, pass_weights
 from quasir.text.head import Head
 from quasir.text.log_prob import passes, positions_at_once

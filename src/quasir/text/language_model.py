@@ -59,12 +59,6 @@ class ModelOptions(WeightOptions, total=False):
     top_p: float | None
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
-    message = str(error).lower()
-    said = "not enough memory" in message or "can't allocate memory" in message
-    return said or isinstance(error, torch.OutOfMemoryError)
-
-
 class BatchHalving:
     """Something that processes at most `_rows` texts at once, and halves that without memory."""
 
@@ -76,7 +70,10 @@ class BatchHalving:
             try:
                 return work(self._rows)
             except RuntimeError as error:
-                if not _out_of_memory(error) or self._rows <= 1:
+                said = ("not enough memory", "can't allocate memory")
+                full = isinstance(error, torch.OutOfMemoryError)
+                full = full or any(words in str(error).lower() for words in said)
+                if not full or self._rows <= 1:
                     raise
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
@@ -275,12 +272,9 @@ class NetworkLM(Network, LanguageModel):
 
     @torch.inference_mode()
     def _draw(self, uniforms: Array) -> Batch:
-        tokens, lengths, log_q = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
-        return Batch(self._texts(tokens, lengths), log_q.cpu().numpy())
-
-    def _texts(self, tokens: Tensor, lengths: Tensor) -> Texts:
-        ids = tokens.cpu().numpy().astype(np.int32)
-        return Texts.from_rows(ids, lengths.cpu().numpy(), self.tokenizer)
+        found = self._with_less_memory(lambda rows: self._decode(uniforms, rows))
+        tokens, lengths, log_q = (part.cpu().numpy() for part in found)
+        return Batch(Texts.from_rows(tokens.astype(np.int32), lengths, self.tokenizer), log_q)
 
     @torch.inference_mode()
     def _score(self, texts: Texts) -> Array:

@@ -69,14 +69,16 @@ class MaskedLM(Network):
         self.texts_of = (
             self.tokenizer if base is None else _check_ids(base.tokenizer, self.tokenizer)
         )
-        self._before, self._after = _special_tokens(self.tokenizer)
+        # The special tokens that the tokenizer puts before and after a text.
+        whole = self.tokenizer(self.tokenizer.mask_token).input_ids
+        at = whole.index(self.tokenizer.mask_token_id)
+        self._before, self._after = whole[:at], whole[at + 1 :]
         padding = self.tokenizer.pad_token_id
         self._padding: int = 0 if padding is None else padding
 
     def encode(self, items: Items) -> list[Tokens]:
         """Return items as token ids; items of another tokenizer are encoded from their text."""
-        texts = as_texts(items, self.texts_of)
-        return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
+        return as_texts(items, self.texts_of).tuples()
 
     def decode(self, sequences: Sequence[Tokens]) -> Texts:
         """Return token sequences as texts."""
@@ -104,8 +106,12 @@ class MaskedLM(Network):
         for start in range(0, len(order), rows):
             part = order[start : start + rows]
             framed = [self._framed(sequences[i]) for i in part]
-            longest = max(map(len, framed))
-            self._check_length(longest)
+            longest, limit = max(map(len, framed)), self.positions
+            if limit is not None and longest > limit:
+                raise InputError(
+                    f"a sequence of {longest} tokens, with the special ones, needs more than the "
+                    f"{limit} positions of this model: keep max_tokens to {self.max_tokens}."
+                )
             ids = torch.tensor([row + [self._padding] * (longest - len(row)) for row in framed])
             mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in framed])
             at = torch.from_numpy(positions[part]) + len(self._before)
@@ -121,14 +127,6 @@ class MaskedLM(Network):
         """Maximum number of tokens in a sequence, or None if the model has no limit."""
         limit = self.positions
         return None if limit is None else limit - len(self._before) - len(self._after)
-
-    def _check_length(self, longest: int) -> None:
-        limit, frame = self.max_tokens, len(self._before) + len(self._after)
-        if limit is not None and longest - frame > limit:
-            raise InputError(
-                f"a sequence of {longest - frame} tokens and {frame} special ones needs more than "
-                f"the {limit + frame} positions of this model: keep max_tokens to {limit}."
-            )
 
     def _framed(self, tokens: Tokens) -> list[int]:
         mask: int = self.tokenizer.mask_token_id
@@ -178,10 +176,3 @@ def _check_ids(base: Any, masked: Any) -> Any:
             "own tokens, and the target scores their text."
         )
     return base
-
-
-def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Return the special tokens that the tokenizer puts before and after a text."""
-    whole = tokenizer(tokenizer.mask_token).input_ids
-    i = whole.index(tokenizer.mask_token_id)
-    return whole[:i], whole[i + 1 :]

@@ -36,11 +36,11 @@ from quasir.draws.ceiling import log_base_ratio, ratio_bounds
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine
 from quasir.errors import InputError, QuasirError, TuningError
+from quasir.guides.automaton import State
 from quasir.guides.boost import Boost, boost, feature_words
 from quasir.guides.guide import Guide, Machine
 from quasir.guides.matcher import LanguageFeature
 from quasir.guides.product import Both, BothMachine
-from quasir.guides.state import State
 from quasir.proposals.mixture import Mixture
 from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature

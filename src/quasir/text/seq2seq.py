@@ -65,15 +65,10 @@ class Seq2SeqLM(NetworkLM):
         if start is None:
             raise InputError("this model's configuration has no decoder_start_token_id.")
         self._start = int(start)
-        self._refuse_too_long()
-
-    def _refuse_too_long(self) -> None:
-        """Compare the source, and texts behind the start token, with the model's positions."""
-        limit = self.positions
-        length = len(self.tokenizer(self.source).input_ids)
-        if limit is not None and self.max_tokens >= limit:
+        limit, length = self.positions, len(self.tokenizer(source).input_ids)
+        if limit is not None and max_tokens >= limit:  # the start token has one, too
             raise InputError(
-                f"max_tokens = {self.max_tokens} is more than the {limit} positions of this model "
+                f"max_tokens = {max_tokens} is more than the {limit} positions of this model "
                 f"hold: set max_tokens to at most {limit - 1}."
             )
         if limit is not None and length > limit:
@@ -208,13 +203,10 @@ class RoundTrip(Seq2SeqLM):
         if not isinstance(back, str):
             options["model"], options["tokenizer"] = back
             back = None
-        source = _translate(model, tokenizer, text, beams, max_tokens)
+        given = tokenizer([text], return_tensors="pt").to(model.device)
+        with torch.inference_mode():
+            found = model.generate(
+                **given, num_beams=beams, do_sample=False, max_new_tokens=max_tokens
+            )
+        source = tokenizer.decode(found[0], skip_special_tokens=True)
         super().__init__(back, source, max_tokens=max_tokens, **options)
-
-
-@torch.inference_mode()
-def _translate(model: Any, tokenizer: Any, text: str, beams: int, max_tokens: int) -> str:
-    given = tokenizer([text], return_tensors="pt").to(model.device)
-    found = model.generate(**given, num_beams=beams, do_sample=False, max_new_tokens=max_tokens)
-    translation: str = tokenizer.decode(found[0], skip_special_tokens=True)
-    return translation

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quasir.core.items import Column, Text, offsets_of, ragged_take
 from quasir.core.types import Items
-from quasir.guides.vocabulary import same_tokenizer, token_ids
+from quasir.guides.vocabulary import decode, same_tokenizer, token_ids
 
 __all__ = ["Text", "Texts", "as_texts"]
 
@@ -62,20 +62,22 @@ class Texts(Column):
         """Return the ids of text i."""
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
+    def tuples(self) -> list[tuple[int, ...]]:
+        """Return the ids of every text."""
+        return [tuple(self.token_ids(i).tolist()) for i in range(len(self))]
+
     def item(self, i: int) -> Text:
         """Decode text i."""
         ids = self.token_ids(i).tolist()
-        return Text(_decode(self.tokenizer, [ids])[0], tuple(ids))
+        return Text(decode(self.tokenizer, [ids])[0], tuple(ids))
 
     @cached_property
     def strings(self) -> list[str]:
         """The texts as strings; decoded once, because every feature reads them."""
         strings: list[str] = []
         for start in range(0, len(self), DECODED_AT_ONCE):
-            stop = min(start + DECODED_AT_ONCE, len(self))
-            strings += _decode(
-                self.tokenizer, [self.token_ids(i).tolist() for i in range(start, stop)]
-            )
+            some = range(start, min(start + DECODED_AT_ONCE, len(self)))
+            strings += decode(self.tokenizer, [self.token_ids(i).tolist() for i in some])
         return strings
 
     def __iter__(self) -> Iterator[Text]:
@@ -91,13 +93,6 @@ class Texts(Column):
         """Join texts of one tokenizer."""
         offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
         return cls(np.concatenate([part.ids for part in parts]), offsets, parts[0].tokenizer)
-
-
-def _decode(tokenizer: Any, sequences: list[list[int]]) -> list[str]:
-    decoded: list[str] = tokenizer.batch_decode(
-        sequences, skip_special_tokens=False, clean_up_tokenization_spaces=False
-    )
-    return decoded
 
 
 def as_texts(items: Items, tokenizer: Any) -> Texts:

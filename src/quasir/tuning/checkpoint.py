@@ -40,15 +40,10 @@ class Checkpoints:
 
     def save(self, state: dict[str, Any]) -> None:
         """Save the state, replacing the previous one."""
-        if self.folder is not None:
-            whole = {"identity": json.dumps(self.identity), "state": _as_tensors(state)}
-            _save(self.folder / "state.pt", whole)
+        self._save("state", {"identity": json.dumps(self.identity), "state": _as_tensors(state)})
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, with tensors for arrays, or None.
-
-        The state of a run with other options is refused.
-        """
+        """Return the last saved state, with tensors for arrays, or None; refuse other options."""
         if self.folder is None or not (self.folder / "state.pt").is_file():
             return None
         saved = torch.load(self.folder / "state.pt", weights_only=True)
@@ -60,8 +55,7 @@ class Checkpoints:
         """Save the weights of a proposal."""
         if self.folder is None:
             self._in_memory[number] = weights
-        else:
-            _save(self.folder / f"proposal-{number}.pt", weights)
+        self._save(f"proposal-{number}", weights)
 
     def proposal(self, number: int) -> Weights:
         """Return the weights of a proposal."""
@@ -70,10 +64,10 @@ class Checkpoints:
         weights: Weights = torch.load(self.folder / f"proposal-{number}.pt", weights_only=True)
         return weights
 
-    def clear(self) -> None:
-        """Remove the folder once the run is finished."""
+    def _save(self, name: str, value: Any) -> None:
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_with(self.folder / f"{name}.pt", lambda path: torch.save(value, path))
 
 
 def refuse_others(there: dict[str, Any], ours: dict[str, Any], out: Path) -> None:
@@ -85,11 +79,6 @@ def refuse_others(there: dict[str, Any], ours: dict[str, Any], out: Path) -> Non
             f"{out} holds a run with other options: {shown}. Resuming it would mix the two: give "
             "another out, or remove the folder."
         )
-
-
-def _save(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_with(path, lambda temporary: torch.save(value, temporary))
 
 
 def _as_tensors(state: Any) -> Any:
@@ -114,7 +103,10 @@ def write_result(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     if policy.adapted is None:
-        to_half(policy.copied(weights)).save_pretrained(partial)
+        model = policy.copied(weights)
+        largest = max(float(p.detach().abs().max()) for p in model.parameters())
+        fits = largest < torch.finfo(torch.float16).max
+        (model.half() if fits else model).save_pretrained(partial)
         policy.base.tokenizer.save_pretrained(partial)
     else:
         policy.copied(weights).save_pretrained(partial, save_embedding_layers=False)
@@ -126,12 +118,6 @@ def write_result(
     for file in sorted(partial.iterdir(), key=lambda file: order.get(file.name, -1)):
         os.replace(file, out / file.name)
     partial.rmdir()
-
-
-def to_half(model: Any) -> Any:
-    """Return the model in float16, or unchanged if a weight is out of float16's range."""
-    largest = max(float(p.detach().abs().max()) for p in model.parameters())
-    return model.half() if largest < torch.finfo(torch.float16).max else model
 
 
 def load_result(out: Path, base: CausalLM) -> CausalLM:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import shutil
 import time
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -68,35 +69,19 @@ class DPG:
         Maximum number of steps in a round; it ends sooner if evaluations stop improving.
     every : int
         Steps between two evaluations.
-    adapt : {"kl", "tvd"}
-        The distance that must fall for the policy to become the proposal, and to be kept.
     patience : int
         Number of evaluations in a row without improvement that ends the run.
     warm_start : str or Proposal, optional
         A prompt, or another model of the same tokenizer, that meets the target more often than
         the base. Half of the first draws come from it.
-    rate, warmup, weight_decay, averaging, clip_gradient
-        AdamW's learning rate (by default 2e-4, and 2e-3 for an adapter), the steps over which it
-        rises, its weight decay, the share of itself that the running average of the weights keeps
-        per step, and the largest norm of a gradient.
-    dropout : float
-        Dropout rate during steps, whatever the base was trained with. With centred weights it
-        costs a second pass per step.
-    centred : bool, optional
-        Whether the weights of the gradient are (p - pi)/m instead of p/m. By default they are in
-        rounds with so few draws that these would be memorised, and when pi is near p.
-    clip_weights : float, optional
-        Upper limit of p/m. Without it the gradient is unbiased.
-    hold_out : float
-        Share of every round that is used for evaluation and never for training.
+    rate : float, optional
+        AdamW's learning rate: by default 2e-4, and 2e-3 for an adapter.
     memory : int
         Maximum number of draws kept for training; those of the first rounds are always kept.
     give_up : int
         Number of first draws after which the search for draws that meet the target ends.
     minutes : float, optional
         Time limit; the run stops at the next evaluation after it.
-    tensorboard : bool
-        Whether to write TensorBoard files.
     progress : bool
         Whether to print one line per evaluation on stderr.
 
@@ -130,22 +115,12 @@ class DPG:
     draws: int = 8192
     round_steps: int = 200
     every: int = 50
-    adapt: str = "kl"
     patience: int = 6
     warm_start: str | Proposal | None = None
     rate: float | None = None
-    warmup: int = 20
-    weight_decay: float = 0.01
-    averaging: float = 0.98
-    clip_gradient: float = 1.0
-    dropout: float = 0.0
-    centred: bool | None = None
-    clip_weights: float | None = None
-    hold_out: float = 0.2
     memory: int = 20_000
     give_up: int = 200_000
     minutes: float | None = None
-    tensorboard: bool = False
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -156,17 +131,10 @@ class DPG:
         counts = ("steps", "batch", "draws", "round_steps", "every", "patience", "memory")
         for name in (*counts, "give_up", *(["lora"] if self.lora is not None else [])):
             check_count(name, getattr(self, name))
-        if self.adapt not in ("kl", "tvd"):
-            raise InputError(f"adapt is {self.adapt!r}, but must be 'kl' or 'tvd'.")
-        for name in ("rate", "clip_gradient", "clip_weights", "minutes"):
+        for name in ("rate", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < number(name, value) < math.inf:
                 raise InputError(f"{name} is {value!r}, but must be above 0 and finite.")
-        if not 0 < number("hold_out", self.hold_out) < 1:
-            raise InputError(f"hold_out is {self.hold_out!r}, but must be between 0 and 1.")
-        for name in ("averaging", "dropout"):
-            if not 0 <= number(name, getattr(self, name)) < 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}, but must be in [0, 1).")
 
     def run(self) -> CausalLM:
         """Tune, and return the tuned proposal.
@@ -200,34 +168,26 @@ class DPG:
     @property
     def identity(self) -> dict[str, Any]:
         """The options and inputs that determine the result of this run, JSON-ready."""
-        other = ("target", "base", "out", "pool", "minutes", "tensorboard", "progress")
+        other = ("target", "base", "out", "pool", "minutes", "progress")
         options = [name for name in self.__dataclass_fields__ if name not in other]
-        warm, pool = self.warm_start, self.pool
+        warm, pool, target = self.warm_start, self.pool, self.target
+        factors = target.factors if isinstance(target, Product) else ()
+        on = target.base if isinstance(target, Product) else target
         return {
             **{name: getattr(self, name) for name in options},
             "streams": VERSION,
-            "target": _describe(self.target),
+            "target": " * ".join([name_of(on), *map(str, factors)]),
             **find_setting(self.base).to_dict(),
             "pool": None if pool is None else hashlib.sha256(pool.log_q.tobytes()).hexdigest()[:16],
             "warm_start": warm if warm is None or isinstance(warm, str) else name_of(warm),
         }
 
 
-def _describe(target: Target) -> str:
-    """Return a description of a target that is the same in every process."""
-    if not isinstance(target, Product):
-        return name_of(target)
-    return " * ".join([name_of(target.base), *(str(factor) for factor in target.factors)])
+ENOUGH, FEW, COLLAPSED = 200.0, 50.0, 5.0
+"""Effective draws to start with, and below which a run gives a warning, and ends.
 
-
-ENOUGH = 200.0
-"""Effective draws to start with: with fewer, the first steps follow a handful of texts."""
-
-FEW = 50.0
-"""Effective draws below which the start of a run gives a warning."""
-
-COLLAPSED = 5.0
-"""Effective draws below which a run ends: the policy could only memorise a few texts."""
+With fewer, the first steps follow a handful of texts, or the policy could only memorise them.
+"""
 
 SCARCE, NEAR = 500.0, 0.3
 """Weights are centred below this many effective draws, or below this TVD(p, pi).
@@ -265,48 +225,47 @@ class Loop:
         self.dpg, self.out = dpg, out
         self._began, self._before = time.perf_counter(), 0.0
         seed = root_seed(dpg.seed)
-        initial = derived_seed(seed, Purpose.TUNE_INITIAL)
-        self.policy = Policy(dpg.base, dpg.lora, initial, dpg.dropout)
-        self.learner = Learner(self.policy, dpg, seed)
+        self.policy = Policy(dpg.base, dpg.lora, derived_seed(seed, Purpose.TUNE_INITIAL))
+        self.learner = Learner(self.policy, dpg.learning_rate, dpg.batch, seed)
         self.checkpoints = Checkpoints(None if out is None else out / "checkpoint", dpg.identity)
         self.rounds = Rounds(dpg, self.policy, self.checkpoints, seed)
-        self.log = Log(out, dpg.progress, dpg.tensorboard)
+        self.log = Log(out, dpg.progress)
         self.step = self.round_began = self.best_step = 0
         self.stale = self.fruitless = self.halvings = 0
         self.best: dict[str, Any] = self.learner.snapshot()
         self.best_log_pi: Array = np.empty(0)
         self.kl_at_start = math.inf
-        self.centred = bool(dpg.centred)
-        self._batches: Minibatches | None = None
-        self._resume()
+        self.centred = False
+        state = self.checkpoints.load()
+        self.log.restore(0 if state is None else state["lines"])
+        if state is not None:
+            for name in STATE:
+                setattr(self, name, state[name])
+            self.best_log_pi = np.asarray(self.best_log_pi)
+            self.learner.restore(state["learner"])
+            self.rounds.restore(state["rounds"])
+            self._before = state["seconds"]
 
     def go(self) -> None:
         """Run until nothing improves any more, or the steps or the time are used up."""
+        dpg = self.dpg
         if not self.rounds.count:
             self._first_round()
             self._save()
-        while not self._over:
-            if self._round_is_over:
+        while self.step < dpg.steps and self.stale < dpg.patience:
+            if dpg.minutes is not None and self.seconds > 60 * dpg.minutes:
+                break
+            full = self.step - self.round_began >= dpg.round_steps
+            if full or self.fruitless >= FRUITLESS:
                 self._next_round()
             else:
                 self._learn()
-                self._judge()
             self._save()
 
     @property
     def seconds(self) -> float:
         """Time taken so far, with the time before the run was resumed."""
         return self._before + time.perf_counter() - self._began
-
-    @property
-    def _over(self) -> bool:
-        late = self.dpg.minutes is not None and self.seconds > 60 * self.dpg.minutes
-        return self.step >= self.dpg.steps or self.stale >= self.dpg.patience or late
-
-    @property
-    def _round_is_over(self) -> bool:
-        full = self.step - self.round_began >= self.dpg.round_steps
-        return full or self.fruitless >= FRUITLESS
 
     def _first_round(self) -> None:
         """Draw from the base and the warm start until there are enough draws to learn from."""
@@ -333,7 +292,7 @@ class Loop:
             )
         if rounds.proposals == 2:
             base, warm = rounds.held_out.log_q.T
-            rounds.current = int(self._gain(warm, base) > 0)
+            rounds.current = int(better_by(rounds.held_out, warm, base).value > 0)
         self._begin_round()
 
     def _next_round(self) -> None:
@@ -343,7 +302,7 @@ class Loop:
             self.halvings += 1
         self.learner.restore(self.best)
         proposal = rounds.held_out.log_q[:, rounds.current]
-        gain = better_by(rounds.held_out, self.best_log_pi, proposal, self.dpg.adapt)
+        gain = better_by(rounds.held_out, self.best_log_pi, proposal)
         if gain.value > gain.se:
             rounds.adapt(self.best["average"])
         rounds.draw(self.dpg.draws)
@@ -353,56 +312,38 @@ class Loop:
 
     def _begin_round(self) -> None:
         """Evaluate the best weights on all held-out draws, the new ones included."""
-        self.round_began, self.fruitless, self._batches = self.step, 0, None
+        self.round_began, self.fruitless = self.step, 0
         self.best_log_pi = self.learner.log_prob(self.rounds.held_out.items)
         evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         if math.isinf(self.kl_at_start):
             self.kl_at_start = evaluation.kl.value
-        if self.dpg.centred is None:
-            self.centred = self.rounds.ess < SCARCE or evaluation.tvd.value < NEAR
+        self.centred = self.rounds.ess < SCARCE or evaluation.tvd.value < NEAR
         self._write(evaluation, "round", best=True)
 
     def _learn(self) -> None:
-        """Take the steps until the next evaluation."""
-        dpg = self.dpg
+        """Take the steps until the next evaluation on the held-out draws; keep the best weights."""
+        dpg, rounds = self.dpg, self.rounds
+        trained, held_out = rounds.trained, rounds.held_out
+        batches = Minibatches(trained, rounds.current, held_out.log_z, self.centred)
         left = (dpg.every, dpg.steps - self.step, self.round_began + dpg.round_steps - self.step)
         for _ in range(min(left)):
             self.step += 1
-            self.learner.step(
-                self.batches, self.rounds.trained.items, self.step, 0.5**self.halvings
-            )
-
-    @property
-    def batches(self) -> Minibatches:
-        """The minibatches of this round."""
-        if self._batches is None:
-            rounds, clip = self.rounds, self.dpg.clip_weights
-            self._batches = Minibatches(
-                rounds.trained, rounds.current, rounds.held_out.log_z, self.centred, clip
-            )
-        return self._batches
-
-    def _judge(self) -> None:
-        """Evaluate on the held-out draws, and keep the weights if they are the best so far."""
-        log_pi = self.learner.log_prob(self.rounds.held_out.items)
-        evaluation = evaluate(self.rounds.held_out, log_pi)
-        better = self._gain(log_pi, self.best_log_pi) > 0
+            self.learner.step(batches, trained.items, self.step, 0.5**self.halvings)
+        log_pi = self.learner.log_prob(held_out.items)
+        evaluation = evaluate(held_out, log_pi)
+        better = better_by(held_out, log_pi, self.best_log_pi).value > 0
         if better:
             self.best, self.best_log_pi, self.best_step = self.learner.snapshot(), log_pi, self.step
             self.stale = self.fruitless = 0
         else:
             self.stale, self.fruitless = self.stale + 1, self.fruitless + 1
-        self._write(evaluation, "evaluation", best=better)
+        self._write(evaluation, "evaluation", best=bool(better))
         kl = evaluation.kl.value
         if not kl <= 2 * self.kl_at_start + LOST:
             raise Diverged(
                 f"KL(p, pi) was {kl:.4g} nats at step {self.step}, and {self.kl_at_start:.4g} at "
                 "the start"
             )
-
-    def _gain(self, new: Array, old: Array) -> float:
-        gain = better_by(self.rounds.held_out, new, old, self.dpg.adapt)
-        return float(gain.value)
 
     def _write(self, evaluation: Evaluation, event: str, best: bool) -> None:
         rounds = self.rounds
@@ -418,8 +359,7 @@ class Loop:
             possible=rounds.possible,
             kept=len(rounds.trained),
             ess_trained=rounds.ess,
-            clipped=self.batches.clipped,
-            samples_per_second=rounds.samples_per_second,
+            samples_per_second=rounds.made / rounds.seconds if rounds.seconds else 0.0,
             seconds=self.seconds,
         )
 
@@ -433,19 +373,6 @@ class Loop:
                 "seconds": self.seconds,
             }
         )
-
-    def _resume(self) -> None:
-        """Continue from the checkpoint, if there is one."""
-        state = self.checkpoints.load()
-        self.log.restore(0 if state is None else state["lines"])
-        if state is None:
-            return
-        for name in STATE:
-            setattr(self, name, state[name])
-        self.best_log_pi = np.asarray(self.best_log_pi)
-        self.learner.restore(state["learner"])
-        self.rounds.restore(state["rounds"])
-        self._before = state["seconds"]
 
     def finish(self, whole: bool) -> CausalLM:
         """Write the result, and return the best weights as a proposal.
@@ -462,7 +389,6 @@ class Loop:
             )
         if self.out is None:
             return self.policy.frozen(weights)
-        evaluation = evaluate(self.rounds.held_out, self.best_log_pi)
         facts = {
             "finished": whole,
             "options": self.dpg.identity,
@@ -471,12 +397,12 @@ class Loop:
             "rounds": self.rounds.count,
             "draws": self.rounds.drawn,
             "seconds": self.seconds,
-            "held_out": evaluation.to_dict(),
+            "held_out": evaluate(self.rounds.held_out, self.best_log_pi).to_dict(),
         }
         figure = plot_learning(self.log.rows) if self.log.rows else None
         write_result(self.out, self.policy, weights, facts, figure)
         if whole:
-            self.checkpoints.clear()
+            shutil.rmtree(self.out / "checkpoint", ignore_errors=True)
         return load_result(self.out, self.dpg.base)
 
 

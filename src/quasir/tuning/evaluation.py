@@ -20,7 +20,6 @@ import numpy as np
 from quasir.certificates.figures import COLOURS, draw_band
 from quasir.core.files import write_text
 from quasir.core.types import Array
-from quasir.errors import InputError
 from quasir.estimation.estimate import Z95, Estimate, kish_ess
 from quasir.tuning.rounds import Pool
 
@@ -46,10 +45,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; values that are not finite are None."""
-        return {
-            "kl": self.kl.to_dict(),
-            "tvd": self.tvd.to_dict(),
-            "log_z": self.log_z.to_dict(),
+        return {name: getattr(self, name).to_dict() for name in ("kl", "tvd", "log_z")} | {
             "moments": {name: part.to_dict() for name, part in self.moments.items()},
             "ess": self.ess,
             "efficiency": self.efficiency if math.isfinite(self.efficiency) else None,
@@ -89,26 +85,19 @@ def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
     )
 
 
-def better_by(held_out: Pool, new: Array, old: Array, by: str) -> Estimate:
-    """Return how much closer to p a new log pi is than an old one, on the same draws.
+def better_by(held_out: Pool, new: Array, old: Array) -> Estimate:
+    """Return by how many nats KL(p, pi) is lower for a new log pi than for an old one.
 
     Both use the same draws, so the difference is known more precisely than either distance.
     """
     n, kept = held_out.n, held_out.possible
     times = held_out.stands_for[kept]
     w = np.exp(held_out.log_weight[kept] - held_out.log_z)
-    if by == "kl":
-        gain = new[kept] - old[kept]
-        value = float(times @ (w * gain) / n)
-        if math.isinf(value):  # the old one cannot draw a text that the target allows
-            return Estimate(value, 0.0, value, value)
-        return _estimate(value, _standard_error(w * (gain - value), 0.0, times, n))
-    v_new, v_old = (np.exp((log_pi - held_out.log_m)[kept]) for log_pi in (new, old))
-    terms = np.maximum(w - v_old, 0.0) - np.maximum(w - v_new, 0.0)
-    value = float(times @ terms / n)
-    through_z = -float(times @ (w * (w > v_old)) - times @ (w * (w > v_new))) / n
-    own = terms - value + through_z * (w - 1.0)
-    return _estimate(value, _standard_error(own, -value - through_z, times, n))
+    gain = new[kept] - old[kept]
+    value = float(times @ (w * gain) / n)
+    if math.isinf(value):  # the old one cannot draw a text that the target allows
+        return Estimate(value, 0.0, value, value)
+    return _estimate(value, _standard_error(w * (gain - value), 0.0, times, n))
 
 
 def _standard_error(influence: Array, impossible: float, times: Array, n: int) -> float:
@@ -140,11 +129,10 @@ def _estimate(
 class Log:
     """Writes each evaluation as soon as it is made, and keeps them as `rows`."""
 
-    def __init__(self, out: Path | None, progress: bool, tensorboard: bool) -> None:
+    def __init__(self, out: Path | None, progress: bool) -> None:
         self.path = None if out is None else out / "log.jsonl"
         self.progress = progress
         self.rows: list[dict[str, Any]] = []
-        self._writer = _tensorboard_writer(out) if tensorboard else None
 
     def restore(self, lines: int) -> None:
         """Keep only the first lines of the file; the steps of later ones will be taken again."""
@@ -164,48 +152,35 @@ class Log:
                 file.write(json.dumps(row) + "\n")
         if self.progress:
             print(format_row(row), file=sys.stderr, flush=True)
-        if self._writer is not None:
-            scalars = {name: row[name]["value"] for name in ("kl", "tvd", "log_z")}
-            scalars |= {f"moment/{name}": part["value"] for name, part in row["moments"].items()}
-            scalars |= {name: row[name] for name in ("ess", "efficiency", "samples_per_second")}
-            for name, value in scalars.items():
-                if value is not None:
-                    self._writer.add_scalar(name, float(value), row["step"])
-            self._writer.flush()
 
 
 def format_row(row: dict[str, Any]) -> str:
     """Return an evaluation as one readable line."""
+
+    def shown(part: dict[str, Any]) -> str:
+        error = "" if part["se"] is None else f" ± {part['se']:.4f}"
+        return "unknown" if part["value"] is None else f"{part['value']:.4f}{error}"
+
     moments = "  ".join(
         f"{name} {part['value']:.3f}" for name, part in row["moments"].items() if part["value"]
     )
     return (
         f"step {row['step']:>5}  round {row['round']:>2}  "
-        f"KL {_with_error(row['kl'])}  TVD {_with_error(row['tvd'])}  {moments}  "
+        f"KL {shown(row['kl'])}  TVD {shown(row['tvd'])}  {moments}  "
         f"Z {math.exp(min(row['log_z']['value'], 700.0)):.4g}  ESS {row['ess']:,.0f}  "
         f"{row['samples_per_second']:,.0f} samples/s{'  *' if row['best'] else ''}"
     )
 
 
-def _with_error(part: dict[str, Any]) -> str:
-    if part["value"] is None:
-        return "unknown"
-    return f"{part['value']:.4f}" + ("" if part["se"] is None else f" ± {part['se']:.4f}")
-
-
-def _tensorboard_writer(out: Path | None) -> Any:
-    if out is None:
-        raise InputError("tensorboard=True writes into the folder out: give out.")
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise InputError("tensorboard=True needs tensorboard: pip install tensorboard.") from error
-    return SummaryWriter(str(out / "tensorboard"))
-
-
 def plot_learning(rows: list[dict[str, Any]]) -> Figure:
     """Plot KL(p, pi), TVD(p, pi), the moments of pi and its efficiency against steps."""
     from matplotlib.figure import Figure
+
+    def column(parts: list[dict[str, Any]]) -> Estimate:
+        """Return estimates as one of arrays, with NaN for values that were not finite."""
+        ends = ("value", "se", "low", "high")
+        rows = [[np.nan if part[end] is None else part[end] for end in ends] for part in parts]
+        return Estimate(*np.array(rows).T)
 
     figure = Figure(figsize=(12.4, 2.9), layout="constrained")
     steps = np.array([row["step"] for row in rows])
@@ -218,7 +193,7 @@ def plot_learning(rows: list[dict[str, Any]]) -> Figure:
     axes = figure.subplots(1, 4)
     for axis, (label, lines) in zip(axes, panels.items(), strict=False):
         for (name, parts), colour in zip(lines.items(), COLOURS * 9, strict=False):
-            draw_band(axis, steps, _column(parts), name, colour)
+            draw_band(axis, steps, column(parts), name, colour)
         axis.set_ylabel(label)
     axes[2].legend(frameon=False, fontsize="small", loc="best")
     axes[3].plot(steps, [row["efficiency"] or np.nan for row in rows], color=COLOURS[0])
@@ -231,12 +206,3 @@ def plot_learning(rows: list[dict[str, Any]]) -> Figure:
             if row["event"] == "round" and row["step"]:
                 axis.axvline(row["step"], color="grey", linewidth=0.5, linestyle="--")
     return figure
-
-
-def _column(parts: list[dict[str, Any]]) -> Estimate:
-    """Return estimates as one estimate of arrays, with NaN for values that were not finite."""
-    columns = {
-        end: np.array([np.nan if part[end] is None else part[end] for part in parts])
-        for end in ("value", "se", "low", "high")
-    }
-    return Estimate(**columns)

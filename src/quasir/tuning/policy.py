@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +12,25 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-from quasir.core.streams import Purpose, derived_seed, stream
+from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
 from quasir.text.causal import CausalLM
 from quasir.text.log_prob import scored_tokens
 from quasir.text.texts import Texts
 
 if TYPE_CHECKING:
-    from quasir.tuning.dpg import DPG
     from quasir.tuning.rounds import Minibatches
 
 Weights = dict[str, Tensor]
 
 UNCUT: dict[str, Any] = {"top_k": None, "top_p": None}
 """The policy does not cut tokens, so that it can draw every text that the target allows."""
+
+WARMUP, WEIGHT_DECAY, LARGEST_NORM = 20, 0.01, 1.0
+"""Steps over which AdamW's rate rises, its weight decay, and the largest norm of a gradient."""
+
+AVERAGING = 0.98
+"""The share of itself that the running average of the weights keeps per step."""
 
 
 class Policy:
@@ -37,23 +41,21 @@ class Policy:
     base's prompt and temperature: it draws and scores with the current weights.
     """
 
-    def __init__(self, base: CausalLM, lora: int | None, seed: int, dropout: float = 0.0) -> None:
+    def __init__(self, base: CausalLM, lora: int | None, seed: int) -> None:
         self.base = base
         model = copy.deepcopy(base.model).requires_grad_(False)
         if model.dtype in (torch.float16, torch.bfloat16):
             model = model.float()  # steps of AdamW are lost in half precision
         self.adapted: Any = None
         if lora is not None:
-            with fix_torch_seed(model.device, seed):
+            devices = [model.device] if model.device.type == "cuda" else []
+            with torch.random.fork_rng(devices=devices):
+                torch.manual_seed(seed % 2**63)  # torch takes 63 bits
                 self.adapted = add_adapter(model, lora, base.name)
             model = self.adapted.get_base_model()
         else:
             model.requires_grad_(True)
-        dropouts = [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
-        for module in dropouts:
-            module.p = dropout
-        self.has_dropout = dropout > 0 and bool(dropouts)
-        self.model = model.eval()
+        self.model = model.eval()  # without dropout
         self.lm = self._as_proposal(model)
 
     @property
@@ -64,7 +66,7 @@ class Policy:
     @property
     def weights(self) -> Weights:
         """A copy of the tuned weights."""
-        return {name: p.detach().clone() for name, p in self.parameters.items()}
+        return copied_weights(self.parameters)
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
@@ -138,16 +140,15 @@ class Learner:
     Evaluation, drawing and the final result always use the average.
     """
 
-    def __init__(self, policy: Policy, dpg: DPG, seed: int) -> None:
-        self.policy, self.dpg, self.seed = policy, dpg, seed
+    def __init__(self, policy: Policy, rate: float, batch: int, seed: int) -> None:
+        self.policy, self.rate, self.batch, self.seed = policy, rate, batch, seed
         parameters = policy.parameters.values()
         # Matrices have a weight decay, vectors none.
         groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": dpg.weight_decay},
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
             {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
-        groups = [group for group in groups if group["params"]]
-        self.optimizer = torch.optim.AdamW(groups, lr=dpg.learning_rate)
+        self.optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
         self.average: Weights = policy.weights
         self.taken = 0
 
@@ -156,46 +157,30 @@ class Learner:
 
         `pace` is a factor on the learning rate.
         """
-        policy, dpg = self.policy, self.dpg
-        index = batches.take(dpg.batch, stream(self.seed, Purpose.TUNE_BATCH, number))
-        chosen = texts.take(index)
-        policy.model.train()
-        dropout = derived_seed(self.seed, Purpose.TUNE_DROPOUT, number)
-        with fix_torch_seed(policy.lm.device, dropout):
-            log_pi = policy.log_probs(chosen)
-            known = self._known_log_pi(batches, chosen, log_pi)
-            counts = torch.from_numpy(batches.coefficients(index, known)).to(log_pi)
-            loss = -(counts * log_pi).sum() / dpg.batch
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-        policy.model.eval()
+        policy = self.policy
+        index = batches.take(self.batch, stream(self.seed, Purpose.TUNE_BATCH, number))
+        log_pi = policy.log_probs(texts.take(index))
+        known = log_pi.detach().double().cpu().numpy()
+        counts = torch.from_numpy(batches.coefficients(index, known)).to(log_pi)
+        loss = -(counts * log_pi).sum() / self.batch
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
         parameters = list(policy.parameters.values())
-        norm = torch.nn.utils.clip_grad_norm_(parameters, dpg.clip_gradient)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, LARGEST_NORM)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
             raise Diverged(
                 f"at step {number} the loss was {float(loss.detach()):g} and the gradient's norm "
                 f"{float(norm):g}"
             )
         for group in self.optimizer.param_groups:
-            rise = min(1.0, number / max(dpg.warmup, 1))
-            group["lr"] = dpg.learning_rate * rise * pace
+            group["lr"] = self.rate * min(1.0, number / WARMUP) * pace
         self.optimizer.step()
         self.taken += 1
         # Early in a run the average must not be dominated by the first weights.
-        keep = min(dpg.averaging, self.taken / (self.taken + 10))
+        keep = min(AVERAGING, self.taken / (self.taken + 10))
         with torch.no_grad():
             for name, parameter in policy.parameters.items():
                 self.average[name].lerp_(parameter, 1.0 - keep)
-
-    def _known_log_pi(self, batches: Minibatches, texts: Texts, log_pi: Tensor) -> Array:
-        """Return log pi(x) for the coefficients; computed without dropout if they depend on it."""
-        policy = self.policy
-        if batches.centred and policy.has_dropout:
-            policy.model.eval()
-            with torch.no_grad():
-                log_pi = policy.log_probs(texts)
-            policy.model.train()
-        return log_pi.detach().double().cpu().numpy()
 
     def log_prob(self, texts: Texts) -> Array:
         """Return log pi(x) under the average of the weights."""
@@ -212,7 +197,7 @@ class Learner:
         """Return a copy of everything the next step depends on, except its number."""
         return {
             "weights": self.policy.weights,
-            "average": {name: value.clone() for name, value in self.average.items()},
+            "average": copied_weights(self.average),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "taken": self.taken,
         }
@@ -220,15 +205,11 @@ class Learner:
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Restore a snapshot."""
         self.policy.load(snapshot["weights"])
-        self.average = {name: value.clone() for name, value in snapshot["average"].items()}
+        self.average = copied_weights(snapshot["average"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
         self.taken = snapshot["taken"]
 
 
-@contextmanager
-def fix_torch_seed(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch, which takes 63 bits, in a `with` block; restore its generators afterwards."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed % 2**63)
-        yield
+def copied_weights(weights: Mapping[str, Tensor]) -> Weights:
+    """Return copies without a gradient."""
+    return {name: value.detach().clone() for name, value in weights.items()}

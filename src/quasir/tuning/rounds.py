@@ -195,32 +195,18 @@ class Minibatches:
     with probability s_i, so its coefficient is c_i weight_i/(N s_i). With s_i ~ c_i P(x_i)/m(x_i)
     that is 1 for plain weights. For centred weights s_i is a mixture (`SHARES`) of this one, of one
     in proportion to the current `proposal`, which is near pi, and of one that reaches every draw.
-
-    `clip` is an upper limit of p/m: it lowers the variance, but the gradient is then that of
-    another target, min(p, clip m); `clipped` is the share of p's mass that it removed.
     """
 
-    def __init__(
-        self, pool: Pool, proposal: int, log_z: float, centred: bool, clip: float | None = None
-    ) -> None:
+    def __init__(self, pool: Pool, proposal: int, log_z: float, centred: bool) -> None:
         self.centred = centred
         self.n, self.stands_for, self.log_m = pool.n, pool.stands_for, pool.log_m
         self.log_p = pool.log_p - log_z
-        self.clipped = 0.0
-        mass = self._mass()
-        if clip is not None:
-            self.log_p = np.minimum(self.log_p, self.log_m + np.log(clip))
-            total, mass = mass.sum(), self._mass()
-            self.clipped = float(1.0 - mass.sum() / total)
+        mass = self.stands_for * np.exp(self.log_p - self.log_m)
         self.probability = mass / mass.sum()
         if centred:
             near = self.stands_for * np.exp(pool.log_q[:, proposal] - self.log_m)
             parts = (self.probability, near / near.sum(), self.stands_for / self.stands_for.sum())
             self.probability = sum(share * part for share, part in zip(SHARES, parts, strict=True))
-
-    def _mass(self) -> Array:
-        mass: Array = self.stands_for * np.exp(self.log_p - self.log_m)
-        return mass
 
     def take(self, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return indices of `size` draws, by systematic sampling from one uniform."""
@@ -240,13 +226,15 @@ class Minibatches:
         return counted
 
 
+HELD_OUT = 0.2
+"""Share of every round that is used for evaluation and never for training."""
+
+
 class Rounds:
     """The draws of a run, in one pool for training and one held out, and their proposals.
 
     Proposal 0 is the base and proposal 1 the warm start, if there is one. The next ones are the
     policies that became the proposal, in order.
-
-    A share of every round is never trained on. Old rounds are forgotten, the first ones never.
     """
 
     COUNTS = ("count", "drawn", "made", "possible", "seconds", "proposals", "current", "first")
@@ -257,6 +245,7 @@ class Rounds:
         # On the base, one pass scores both the target and proposal 0.
         on_base = isinstance(target, Product) and target.base is base
         self.product = target if isinstance(target, Product) and on_base else None
+        self.tokenizer = base.tokenizer
         self.trained, self.held_out = Pool(base.tokenizer), Pool(base.tokenizer)
         self.count = self.drawn = self.made = self.possible = 0
         self.seconds = 0.0
@@ -278,16 +267,11 @@ class Rounds:
         w = np.exp(log_w - log_w.max())
         return kish_ess(float(w.sum()), float((w**2).sum()))
 
-    @property
-    def samples_per_second(self) -> float:
-        """Draws made and scored per second."""
-        return self.made / self.seconds if self.seconds else 0.0
-
     def take_first(self, draws: Draws) -> None:
         """Use existing draws of the base as a first round."""
         if draws.items is None:
             raise InputError("the pool has no items, but the policy is trained on their token ids.")
-        items = Texts.of([text.token_ids for text in draws.items], self.dpg.base.tokenizer)
+        items = Texts.of([text.token_ids for text in draws.items], self.tokenizer)
         log_q = draws.log_q
         if self.product is not None:
             scores = self.product.scores(items, log_base=log_q)
@@ -305,9 +289,20 @@ class Rounds:
         self.first = self.count
 
     def draw(self, n: int) -> None:
-        """Draw a round of n from the current proposal."""
+        """Draw a round of n from the current proposal.
+
+        Old rounds are forgotten while more draws are kept than `memory`, but never the last one.
+        The first ones stay: draws from the base include texts that a tuned proposal has lost.
+        """
         self._draw(n, [self.current])
-        self._forget()
+        sizes = np.bincount(self.trained.rounds, minlength=self.count)
+        first, stop, left = self.first, self.first, len(self.trained)
+        while stop < self.count - 1 and left > self.dpg.memory:
+            left -= sizes[stop]
+            stop += 1
+        if self.trained.drawn[first:stop].sum() > 0:
+            self.trained.forget(first, stop)
+            self.held_out.forget(first, stop)
 
     def _draw(self, n: int, sources: Sequence[int]) -> None:
         size = -(-n // len(sources))
@@ -317,25 +312,26 @@ class Rounds:
             draws = draw(self.dpg.target, self.proposal(source), size, seed=own, progress=False)
             self.seconds += time.perf_counter() - began
             self.made += size
-            self._check(draws.items, source)
+            items = draws.items
+            if not (isinstance(items, Texts) and same_tokenizer(items.tokenizer, self.tokenizer)):
+                raise InputError(
+                    f"{'the warm start' if source == 1 else 'the base'} draws "
+                    f"{type(items).__name__} items that are not of the base's tokenizer, but the "
+                    "policy is trained on its token ids. Give a CausalLM of the same tokenizer."
+                )
             self._take(draws, source, sources)
         self.count += 1
 
     def _take(self, draws: Draws, source: int, sources: Sequence[int]) -> None:
         """Put scored draws into the two pools."""
-        share = np.floor(np.arange(len(draws) + 1) * self.dpg.hold_out)
+        share = np.floor(np.arange(len(draws) + 1) * HELD_OUT)
         held_out = share[1:] > share[:-1]
         self.drawn += len(draws)
         self.possible += int((draws.log_p > -np.inf).sum())
         thinning = stream(self.seed, Purpose.TUNE_THIN, self.count, source)
         for pool, inside in ((self.trained, ~held_out), (self.held_out, held_out)):
             part = draws.take(np.flatnonzero(inside))
-            if pool is self.trained and self.dpg.centred is False:
-                # Plain weights of impossible draws are 0.
-                kept = part.take(np.flatnonzero(part.log_p > -np.inf))
-                stands_for = np.ones(len(kept))
-            else:
-                kept, stands_for = thin(part, thinning)
+            kept, stands_for = thin(part, thinning)
             given = pool.drawn.sum(axis=0) if len(pool.drawn) else np.zeros(self.proposals)
             scorers = {
                 k: self.proposal(k).log_prob
@@ -363,29 +359,6 @@ class Rounds:
             self._at_hand[number] = proposal
         return proposal
 
-    def _forget(self) -> None:
-        """Forget old rounds while more draws are kept than `memory`, but never the last one.
-
-        The first rounds stay: draws from the base include texts that a tuned proposal has lost.
-        """
-        sizes = np.bincount(self.trained.rounds, minlength=self.count)
-        first, stop, left = self.first, self.first, len(self.trained)
-        while stop < self.count - 1 and left > self.dpg.memory:
-            left -= sizes[stop]
-            stop += 1
-        if self.trained.drawn[first:stop].sum() > 0:
-            self.trained.forget(first, stop)
-            self.held_out.forget(first, stop)
-
-    def _check(self, items: Any, source: int) -> None:
-        if isinstance(items, Texts) and same_tokenizer(items.tokenizer, self.dpg.base.tokenizer):
-            return
-        what = "the warm start" if source == 1 else "the base"
-        raise InputError(
-            f"{what} draws {type(items).__name__} items that are not of the base's tokenizer, but "
-            "the policy is trained on its token ids. Give a CausalLM of the same tokenizer."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything that the next round depends on."""
         pools = {"trained": self.trained.to_dict(), "held_out": self.held_out.to_dict()}
@@ -393,8 +366,7 @@ class Rounds:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the state of `to_dict`."""
-        tokenizer = self.dpg.base.tokenizer
-        self.trained = Pool.from_dict(state["trained"], tokenizer)
-        self.held_out = Pool.from_dict(state["held_out"], tokenizer)
+        self.trained = Pool.from_dict(state["trained"], self.tokenizer)
+        self.held_out = Pool.from_dict(state["held_out"], self.tokenizer)
         for name in self.COUNTS:
             setattr(self, name, state[name])
