@@ -7,8 +7,7 @@ from scipy.optimize import minimize
 import quasir as qr
 from quasir.guides.automaton import BoostMachine
 from quasir.guides.product import BothMachine
-from quasir.text.guide_fit import _not_given, minimise_distance
-from quasir.text.guide_masses import Masses
+from quasir.text.guide_fit import Masses, _not_given, minimise_distance
 from tests.guides.small import model, texts_of
 
 MERGES = [("a", "b")]

@@ -10,7 +10,7 @@ import pytest
 
 import quasir as qr
 from quasir.metrics import to_arviz
-from quasir.metrics.to_arviz import to_groups
+from quasir.metrics.chains import to_groups
 
 
 def some_draws():

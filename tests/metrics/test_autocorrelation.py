@@ -9,7 +9,7 @@ from scipy import signal
 
 import quasir as qr
 from quasir.metrics import autocorrelation_time, ess
-from quasir.metrics.autocorrelation import autocorrelation, integrate
+from quasir.metrics.chains import autocorrelation, integrate
 
 RHOS = (-0.5, 0.0, 0.5, 0.9)
 

@@ -6,8 +6,7 @@ import torch
 
 import quasir as qr
 from quasir.core.types import Request
-from quasir.text.causal_decoding import decode, decode_together
-from quasir.text.prompts import Prompts
+from quasir.text.causal_decoding import Prompts, decode, decode_together
 from tests.statistical.goodness import fits
 from tests.text import tiny
 

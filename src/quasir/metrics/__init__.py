@@ -6,11 +6,9 @@ gives their mean and spread over repeated runs. `moments` estimates means, with 
 ArviZ.
 """
 
-from quasir.metrics.autocorrelation import autocorrelation_time, ess
+from quasir.metrics.chains import autocorrelation_time, ess, to_arviz
 from quasir.metrics.diversity import distinct, self_bleu, unique_share
-from quasir.metrics.moments import Runs, moments, over_runs
-from quasir.metrics.perplexity import perplexity
-from quasir.metrics.to_arviz import to_arviz
+from quasir.metrics.moments import Runs, moments, over_runs, perplexity
 
 __all__ = [
     "Runs",

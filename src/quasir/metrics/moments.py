@@ -1,21 +1,23 @@
-"""Means: of each feature over samples, with its uncertainty, and of a number over runs."""
+"""Means: of each feature over samples, of a number over runs, of log a(x) over tokens (PPL)."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import LARGEST, check_count, is_iterable, number
+from quasir.core.arguments import LARGEST, check_count, exp_or_inf, is_iterable, number, reals
 from quasir.core.formatting import short_repr
 from quasir.core.items import as_items
+from quasir.core.scores import log_prob_of, name_of
 from quasir.core.types import Items
 from quasir.draws.draws import Draws
-from quasir.errors import InputError
+from quasir.errors import InputError, QuasirWarning
 from quasir.estimation.estimate import Z95, Estimate
 from quasir.estimation.intervals import wilson_interval
 from quasir.features import Feature
@@ -130,3 +132,76 @@ def item_column(items: Any) -> Items:
     if items.items is None:
         raise InputError("these draws have no items: make them with items=, or with qr.draw.")
     return items.items
+
+
+def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> float:
+    """Return exp(-sum of log a(x) / number of tokens), both over all texts together.
+
+    Parameters
+    ----------
+    texts : items
+        Scored by token ids if they consist of the base's own tokens, else by text.
+    base : CausalLM, Seq2SeqLM, or anything with ``log_prob(items)``
+        a(x), with its own temperature, top-k and top-p.
+    tokens : array of int, optional
+        How many tokens each text was scored with; needed if the base has no tokenizer.
+
+    Returns
+    -------
+    float
+        inf, with a warning, if a text has probability 0 under the base.
+
+    Notes
+    -----
+    The tokens of a text are those that `log_prob` sums over: the text's own, and the end token if
+    the text ended before ``max_tokens``; a text cut at that limit has no end token. Each token has
+    the same weight, so a long text weighs more than a short one.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> base = qr.Table({"a": 0.5, "b": 0.125, "c": 0.375})
+    >>> round(perplexity(["a", "b"], base, tokens=[1, 3]), 12)
+    2.0
+    """
+    items = item_column(texts)
+    if len(items) == 0:
+        raise InputError("there are no texts to take the perplexity of: give at least one.")
+    if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
+        raise InputError(
+            f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
+            "perplexity needs a normalised distribution."
+        )
+    if tokens is not None:
+        counts = reals("tokens", tokens)
+    elif all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
+        from quasir.text.texts import as_texts
+
+        items = as_texts(items, base.tokenizer)
+        counts = items.lengths + ((items.lengths < base.max_tokens) & (base.end is not None))
+    else:
+        raise InputError(
+            f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
+            "the number that each text was scored with (qr.features.length()(texts) for words)."
+        )
+    if (
+        counts.dtype.kind not in "iuf"
+        or counts.shape != (len(items),)
+        or not ((counts <= LARGEST) & (counts >= 0)).all()
+    ):
+        raise InputError(f"tokens must be {len(items)} counts, one for each text.")
+    if counts.sum() == 0:
+        raise InputError("the texts have no tokens, so the mean over tokens is undefined.")
+    log_prob = log_prob_of(base, items, "log a")
+    impossible = np.flatnonzero(log_prob == -np.inf)
+    if len(impossible):
+        warnings.warn(
+            f"{len(impossible)} of {len(items)} texts have probability 0 under the base, the "
+            f"first being {short_repr(items[int(impossible[0])])}, so their perplexity is "
+            "infinite: a text may be longer than the base's max_tokens, or cut out by its top-k "
+            "or top-p.",
+            QuasirWarning,
+            stacklevel=2,
+        )
+        return math.inf
+    return exp_or_inf(float(-log_prob.sum() / counts.sum()))

@@ -11,10 +11,16 @@ from torch import Tensor
 from quasir.core.types import Array, Part, Request
 from quasir.errors import InputError
 from quasir.guides.guide import Guide
-from quasir.text.causal_decoding import decode, decode_together, same_family
+from quasir.text.causal_decoding import (
+    Prompts,
+    as_chat,
+    decode,
+    decode_together,
+    prefix_tokens,
+    same_family,
+)
 from quasir.text.guided import Guided
 from quasir.text.language_model import ModelOptions, NetworkLM
-from quasir.text.prompts import Prompts, as_chat, prefix_tokens
 
 
 class CausalLM(NetworkLM):

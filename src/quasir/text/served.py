@@ -16,10 +16,10 @@ from quasir.core.formatting import short_repr
 from quasir.core.types import Array, Batch, Part, Request
 from quasir.errors import InputError, ServerError
 from quasir.guides.vocabulary import same_tokenizer
+from quasir.text.causal_decoding import as_chat, prefix_tokens
 from quasir.text.decoding import Warp
 from quasir.text.language_model import LanguageModel
 from quasir.text.loading import load_tokenizer
-from quasir.text.prompts import as_chat, prefix_tokens
 from quasir.text.server_client import Client
 from quasir.text.server_kinds import Drawn, Protocol, Sampling, find_protocol
 from quasir.text.server_probe import Probe, Prober

@@ -30,9 +30,16 @@ from quasir.errors import InputError, QuasirWarning, TuningError
 from quasir.targets.product import Product
 from quasir.text.causal import CausalLM
 from quasir.text.fingerprints import find_setting
-from quasir.tuning.checkpoint import Checkpoints, is_finished, load_result, write_result
 from quasir.tuning.evaluation import Evaluation, Log, better_by, evaluate, plot_learning
-from quasir.tuning.policy import Diverged, Learner, Policy
+from quasir.tuning.policy import (
+    Checkpoints,
+    Diverged,
+    Learner,
+    Policy,
+    is_finished,
+    load_result,
+    write_result,
+)
 from quasir.tuning.rounds import Minibatches, Rounds
 
 RATE, LORA_RATE = 2e-4, 2e-3

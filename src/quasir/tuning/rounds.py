@@ -31,8 +31,7 @@ from quasir.estimation.estimate import kish_ess
 from quasir.guides.vocabulary import same_tokenizer
 from quasir.targets.product import Product
 from quasir.text.texts import Texts
-from quasir.tuning.checkpoint import Checkpoints
-from quasir.tuning.policy import Policy, Weights
+from quasir.tuning.policy import Checkpoints, Policy, Weights
 
 if TYPE_CHECKING:
     from quasir.tuning.dpg import DPG
