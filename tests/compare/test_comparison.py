@@ -177,7 +177,7 @@ def test_where_nothing_is_possible():
 def test_too_few_draws_for_any_sample_leave_the_rate_out():
     found = compare(letters(900), ["qrs", "imh"], [0.1], n=10, runs=2, burn_in=1000)
     assert [row.sampler for row in found.rows] == ["proposal"]
-    assert any(note.startswith("At 0.1: 1 run of 0 samples") for note in notes(found))
+    assert any(note.startswith("At 0.1: 0 samples in a run") for note in notes(found))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_it_fits(found, width):
     for share in found.stretches:
         assert share.n < 300
         assert f"{share.n} x {share.runs} " in shown
-        assert f"At {share.cost.rate:.4g}: {share.runs} runs of {share.n} samples" in shown
+        assert f"At {share.cost.rate:.4g}: {share.n} samples in a run" in shown
 
 
 def test_every_table_has_every_row(found):

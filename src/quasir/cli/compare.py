@@ -47,8 +47,8 @@ def compare(
     """Compare samplers at equal cost, on stored draws.
 
     Shows moments, perplexity, Self-BLEU, unique samples, TVD and KL, over runs on disjoint
-    stretches of the draws. Where the draws are too few, there are fewer runs or fewer
-    samples, and the table says so. Where the draws are there, no model is loaded.
+    stretches of the draws. Where the draws are too few, a run has fewer samples, and the
+    table says so. Where the draws are there, no model is loaded.
     Writes compare/samplers.csv and .md into the run.
 
     Example: quasir compare scientists --rates 1e-1,1e-2 -n 1000 --runs 10

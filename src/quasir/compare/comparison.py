@@ -36,9 +36,6 @@ from quasir.runs.pipeline import begin, draw_all, prepare
 from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.store import MANIFEST, Store, locked
 
-FEWEST = 10  # samples of a run: rather than fewer samples, there are fewer runs,
-FEWEST_RUNS = 5  # but rather than fewer runs than this, there are fewer samples
-
 
 class _Stored:
     """Stands for P and q where draws are replayed: neither is called."""
@@ -245,23 +242,14 @@ def check_names(names: Sequence[str], known: Collection[str] = SAMPLERS) -> None
 def stretches_for(
     size: int, possible: float, cost: Cost, methods: Sequence[Any], n: int, runs: int
 ) -> Stretches:
-    """Cut a pool into stretches for a rate, which do not overlap.
-
-    Where it is too small for n samples in each of `runs` runs, runs are lowered first, to
-    `FEWEST_RUNS`; then n, to `FEWEST`; then runs again; then n.
-    """
+    """Cut a pool into stretches for a rate, which do not overlap; n is lowered if it is small."""
 
     def need(n: int) -> int:
         return max([n, *(int(method.need(n, cost, possible)) for method in methods)])
 
-    whole = need(n)
-    most = max(min(runs, size // whole), min(runs, FEWEST_RUNS))
-    for tried in range(most, 0, -1):
-        length = min(whole, size // tried)
-        found = bisect_right(range(1, n + 1), length, key=need)
-        if found >= min(n, FEWEST):
-            break
-    return Stretches(cost=cost, length=length, runs=tried, n=found, wanted=runs * whole)
+    length = min(need(n), size // runs)
+    found = bisect_right(range(1, n + 1), length, key=need)
+    return Stretches(cost=cost, length=length, runs=runs, n=found, wanted=runs * need(n))
 
 
 def cut(pool: Draws, stretches: Stretches) -> list[Draws]:

@@ -154,7 +154,7 @@ class Comparison:
     pool_size: int
     stretches: list[Stretches]  # of the pool, for each rate
     n: int  # samples of each run that were asked for
-    runs: int  # runs that were asked for
+    runs: int
     boolean: dict[str, bool]  # whether a feature is shown in per cent
     wanted: dict[str, float]  # the means that the recipe wants
     no_ppl: str = ""  # why no row has a perplexity; empty where some row may have one
@@ -255,17 +255,12 @@ def notes(found: Comparison) -> Iterator[str]:
     def those(wanted: Callable[[Row], bool]) -> str:
         return ", ".join(dict.fromkeys(row.method for row in found.rows if wanted(row)))
 
-    small = [one for one in found.stretches if (one.n, one.runs) != (found.n, found.runs)]
-    for one in small:
-        yield (
-            f"At {one.cost.rate:.4g}: {one.runs} run{'s' * (one.runs > 1)} of {one.n:,} samples, "
-            f"not {found.runs} of {found.n:,}, since each run takes {one.length:,} draws."
-        )
-    if small:
-        yield (
-            f"The pool has {found.pool_size:,} draws; all that was asked for needs about "
-            f"{max(one.wanted for one in small):,}: draw that many (--draws)."
-        )
+    for one in found.stretches:
+        if one.n < found.n:
+            yield (
+                f"At {one.cost.rate:.4g}: {one.n:,} samples in a run, not {found.n:,}: that needs "
+                f"about {one.wanted:,} draws (--draws), and the pool has {found.pool_size:,}."
+            )
     if len({row.n for row in found.rows}) > 1:
         yield "Self-BLEU and the share of unique samples depend on n: compare rows of the same n."
     yield (
