@@ -5,11 +5,13 @@ import itertools
 import re
 
 import numpy as np
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import quasir as qr
+from tests.statistical.goodness import fits
 from tests.text.tiny import gpt2, llama
 
 END = "</s>"
@@ -120,8 +122,19 @@ def strings_of(pattern, alphabet="ab ", longest=10):
     return {string.encode() for string in every if found.fullmatch(string)}
 
 
-def drawn_ids(items):
-    return [tuple(items.token_ids(i).tolist()) for i in range(len(items))]
+def check(q, by_hand, n=4000):
+    """The law is the one by hand, sums to 1, is drawn, and log a is the base's own."""
+    lm, texts = q.base, texts_of(q.base)
+    log_a, log_q = q.log_prob_each(texts)
+    assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(np.exp(log_q), by_hand, atol=1e-5)
+    some = by_hand > 1e-9
+    np.testing.assert_allclose(log_q[some], np.log(by_hand[some]), atol=1e-4)
+    np.testing.assert_allclose(log_a, lm.log_prob(texts), atol=1e-4)
+    items, log_drawn, log_base = q.sample_scored(n, np.random.default_rng(0))
+    np.testing.assert_allclose(log_drawn, q.log_prob(items), atol=1e-4)
+    np.testing.assert_allclose(log_base, lm.log_prob(items), atol=1e-4)
+    assert fits(items.tuples(), all_ids(lm), by_hand)
 
 
 __all__ = ["gpt2", "llama"]

@@ -8,7 +8,7 @@ import pytest
 
 import quasir as qr
 from quasir.draws.ceiling import ratio_bounds
-from tests.guides.small import all_ids, drawn_ids, model, next_law, texts_of
+from tests.guides.small import all_ids, model, next_law, texts_of
 from tests.statistical.goodness import fits
 
 ENDS = qr.Feature("ends", lambda x: x.text.endswith("b"), boolean=True)
@@ -107,7 +107,7 @@ def test_exact_samples_at_the_ceiling():
     samples = sampler.sample(3000, seed=0)
     assert fits([item.token_ids for item in samples.items], all_ids(lm), p / p.sum())
     plain = q.sample(3000, np.random.default_rng(1)).items
-    assert not fits(drawn_ids(plain), all_ids(lm), p / p.sum())
+    assert not fits(plain.tuples(), all_ids(lm), p / p.sum())
 
 
 def test_a_guided_model_goes_to_other_processes():

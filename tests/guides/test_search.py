@@ -14,7 +14,7 @@ from quasir.text.guided import mix_parts
 from quasir.text.search import Search, propose, read_budget
 from quasir.text.stages import Place
 from quasir.text.weighing import Request
-from tests.guides.small import drawn_ids, model, texts_of
+from tests.guides.small import model, texts_of
 
 AB = qr.features.contains("ab", case=True)
 TWICE = qr.Feature("twice", lambda text: str(text).count("a") >= 2, boolean=True)
@@ -138,7 +138,7 @@ def test_an_easy_target_keeps_the_base(lm):
     assert q.share == 1.0
     np.testing.assert_allclose(q.log_prob(texts_of(lm)), lm.log_prob(texts_of(lm)), atol=1e-4)
     items, log_q, log_a = q.sample_scored(20, np.random.default_rng(0))
-    assert drawn_ids(items) == drawn_ids(lm.sample(20, np.random.default_rng(0)).items) or len(
+    assert items.tuples() == lm.sample(20, np.random.default_rng(0)).items.tuples() or len(
         items
     )
     np.testing.assert_array_equal(log_q, log_a)
@@ -210,14 +210,14 @@ class Peaked:
         self.texts = texts_of(target.base)
         log_p = target.log_score(self.texts)
         self.log_p = log_p - np.logaddexp.reduce(log_p)
-        self.of = {ids: x for ids, x in zip(drawn_ids(self.texts), self.log_p, strict=True)}
+        self.of = {ids: x for ids, x in zip(self.texts.tuples(), self.log_p, strict=True)}
 
     def sample(self, n, rng):
         at = rng.choice(len(self.texts), size=n, p=np.exp(self.log_p))
         return qr.core.types.Batch(take(self.texts, at), self.log_p[at])
 
     def log_prob(self, items):
-        return np.array([self.of[ids] for ids in drawn_ids(items)])
+        return np.array([self.of[ids] for ids in items.tuples()])
 
 
 def test_words_that_the_user_knows_are_boosted(lm):

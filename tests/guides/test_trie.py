@@ -11,7 +11,7 @@ import quasir as qr
 from quasir.core.types import Request
 from quasir.guides.trie import Trie, TrieBuilder
 from quasir.text.guided import Guided
-from tests.guides.small import all_ids, bytes_of, drawn_ids, model, strings_of, texts_of
+from tests.guides.small import all_ids, bytes_of, model, strings_of, texts_of
 from tests.statistical.goodness import fits
 
 PATTERN = r"(ab)*b"
@@ -42,7 +42,7 @@ def check(q, target, n=3000):
     items, log_q, log_base = q.sample_scored(n, np.random.default_rng(0))
     np.testing.assert_allclose(log_q, q.log_prob(items), atol=1e-4)
     np.testing.assert_allclose(log_base, lm.log_prob(items), atol=1e-4)
-    assert fits(drawn_ids(items), all_ids(lm), law)
+    assert fits(items.tuples(), all_ids(lm), law)
     return math.exp(ceiling)
 
 
@@ -172,8 +172,8 @@ def test_the_same_seed_gives_new_draws(monkeypatch):
     # A block may be drawn in parts, and beside other prompts.
     requests = [Request(np.random.default_rng(3), start, start + 20) for start in (0, 20)]
     parts = learnt.sample_together([learnt, learnt], requests)
-    whole = drawn_ids(learnt.sample(40, np.random.default_rng(3)).items)
-    assert drawn_ids(parts[0].items) + drawn_ids(parts[1].items) == whole
+    whole = learnt.sample(40, np.random.default_rng(3)).items.tuples()
+    assert parts[0].items.tuples() + parts[1].items.tuples() == whole
     monkeypatch.setattr(Guided, "_stream", lambda self, rng: rng)
     old = qr.draw(target, learnt, 300, seed=0)  # the control: the same uniforms again
     assert fraction_shared(taught, old) > fraction_shared(taught, other) + 0.3
@@ -181,7 +181,7 @@ def test_the_same_seed_gives_new_draws(monkeypatch):
 
 def fraction_shared(a, b):
     """Return how many draws have the same text at the same place."""
-    return np.mean([x == y for x, y in zip(drawn_ids(a.items), drawn_ids(b.items), strict=True)])
+    return np.mean([x == y for x, y in zip(a.items.tuples(), b.items.tuples(), strict=True)])
 
 
 def test_nothing_to_learn_is_said():

@@ -9,7 +9,7 @@ from quasir.samplers import RWMH
 from quasir.samplers.rwmh import MASK
 from tests.sequences import matrix_of
 from tests.statistical.goodness import fits
-from tests.text.tiny import every_text, gpt2, ids_of, masked, masked_tokenizer, tokenizer
+from tests.text.tiny import every_text, gpt2, masked, masked_tokenizer, tokenizer
 
 KINDS = ["bert", "roberta", "distilbert"]
 WORDS = ("a", "b", "c")
@@ -58,7 +58,7 @@ def test_p_is_stationary_for_a_chain_over_texts(kind, boost):
     target = lm * qr.features.words(["a", "b"])
     sampler = RWMH(target, lm, editor(lm, kind), boost=boost)
     assert sampler.limits.longest == 3
-    sequences = ids_of(every_text(lm))
+    sequences = every_text(lm).tuples()
     weights = np.exp(target.log_score(qr.text.Texts.of(sequences, lm.tokenizer)))
     p = weights / weights.sum()
     # The network's float32 answers in batches of different make-up agree to about 1e-7.
@@ -69,37 +69,20 @@ def test_p_is_stationary_for_a_chain_over_texts(kind, boost):
 
 def test_a_chain_over_texts_has_the_distribution_of_its_length():
     lm = causal()
-    target = lm * qr.features.words(["b"])
-    sampler = RWMH(target, lm, editor(lm), reset=8, boost={"b": 0.1})
+    target = lm * qr.tilt(qr.features.words(["b"], name="b"), 2.0)
+    sampler = RWMH(target, lm, editor(lm), reset=6, boost={"b": 0.1})
     samples = sampler.sample(3_000, seed=0)
-    sequences = ids_of(every_text(lm))
-    weights = np.exp(target.log_score(qr.text.Texts.of(sequences, lm.tokenizer)))
-    matrix = matrix_of(sampler, sequences, weights)
-    expected = weights @ np.linalg.matrix_power(matrix, 7)
-    drawn = ids_of(samples.items)
-    # Chains start at q on the support of P, which for this target is p: and there they stay.
-    np.testing.assert_allclose(expected, weights, atol=1e-6)
-    assert fits(drawn, sequences, expected)
-    assert not fits(drawn, sequences, np.exp(lm.log_prob(every_text(lm))))
-    assert samples.features["b"].all()
-    np.testing.assert_allclose(samples.log_p, target.log_score(samples.items), atol=1e-4)
-    assert samples.distinct == len(set(drawn))
-    assert samples.move_rate > 0.05
-
-
-def test_a_chain_over_texts_leaves_the_distribution_it_starts_with():
-    lm = causal()
-    target = lm * qr.tilt(qr.features.words(["b"]), 2.0)
-    sampler = RWMH(target, lm, editor(lm), reset=6)
-    samples = sampler.sample(3_000, seed=0)
-    sequences = ids_of(every_text(lm))
-    texts = qr.text.Texts.of(sequences, lm.tokenizer)
+    texts = every_text(lm)
+    sequences, drawn = texts.tuples(), samples.items.tuples()
     q, weights = np.exp(lm.log_prob(texts)), np.exp(target.log_score(texts))
     expected = q @ np.linalg.matrix_power(matrix_of(sampler, sequences, weights), 5)
-    drawn = ids_of(samples.items)
     assert fits(drawn, sequences, expected)
     assert not fits(drawn, sequences, q)
     assert not fits(drawn, sequences, weights)
+    np.testing.assert_allclose(samples.log_p, target.log_score(samples.items), atol=1e-4)
+    np.testing.assert_array_equal(samples.features["b"], target.features[0](samples.items))
+    assert samples.distinct == len(set(drawn))
+    assert samples.move_rate > 0.05
 
 
 def test_how_many_chains_go_through_the_network_at_once_changes_nothing():

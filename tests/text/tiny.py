@@ -131,21 +131,16 @@ def distribution(lm):
     return np.exp(lm.log_prob(every_text(lm)))
 
 
-def ids_of(texts):
-    """Return the token ids of texts as tuples."""
-    return [tuple(texts.token_ids(i).tolist()) for i in range(len(texts))]
-
-
 def check_draws(lm, by_hand=by_hand, n=4000):
     """Sum to 1, agree with a pass over one text, draw what is scored, with its probability."""
     texts = every_text(lm)
     log_prob = lm.log_prob(texts)
     assert abs(np.exp(log_prob).sum() - 1) < 1e-5
-    hand = np.array([by_hand(lm, ids) for ids in ids_of(texts)])
+    hand = np.array([by_hand(lm, ids) for ids in texts.tuples()])
     np.testing.assert_allclose(log_prob, hand, atol=1e-4)
     batch = lm.sample(n, np.random.default_rng(0))
     np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
-    assert fits(ids_of(batch.items), ids_of(texts), np.exp(log_prob))
+    assert fits(batch.items.tuples(), texts.tuples(), np.exp(log_prob))
 
 
 def t5(vocabulary, start, end, seed=0):
