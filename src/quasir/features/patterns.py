@@ -51,7 +51,7 @@ def search(pattern: str, name: str | None = None, case: bool = True) -> Feature:
         raise InputError(
             f"{short_repr(pattern)} is not a regular expression: {escaped(str(error))}."
         ) from error
-    return _found(_Search(compiled, pattern, name or pattern))
+    return _Found(compiled, name or pattern, pattern).feature()
 
 
 def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
@@ -68,9 +68,8 @@ def contains(text: str, name: str | None = None, case: bool = True) -> Feature:
     if not text:
         raise InputError("contains('') is true of every text: give a string to look for.")
     compiled = re.compile(re.escape(text), 0 if case else re.IGNORECASE)
-    made = _found(_Words(compiled, name or f"contains {text!r}"))
-    made.word_groups = (WordGroup((text,), whole=False, case=bool(case)),)
-    return made
+    words = WordGroup((text,), whole=False, case=bool(case))
+    return _Found(compiled, name or f"contains {text!r}").feature(words)
 
 
 def words(words: Iterable[str], name: str | None = None, case: bool = False) -> Feature:
@@ -95,9 +94,8 @@ def words(words: Iterable[str], name: str | None = None, case: bool = False) -> 
     if not stripped or not all(stripped):
         raise InputError(f"feature {name or 'words'!r} needs at least one word, and no empty ones.")
     compiled = re.compile(whole_words(stripped), 0 if case else re.IGNORECASE)
-    made = _found(_Words(compiled, name or " or ".join(stripped)))
-    made.word_groups = (WordGroup(tuple(stripped), case=bool(case)),)
-    return made
+    group = WordGroup(tuple(stripped), case=bool(case))
+    return _Found(compiled, name or " or ".join(stripped)).feature(group)
 
 
 def pronouns(
@@ -129,7 +127,7 @@ def pronouns(
     other = "male" if gender == "female" else "female"
     flags = re.IGNORECASE if case == "any" else 0
     ours, theirs = (re.compile(whole_words(PRONOUNS[g]), flags) for g in (gender, other))
-    more = _Outnumber(_Words(ours, gender), _Words(theirs, other))
+    more = _Outnumber(_Found(ours, gender), _Found(theirs, other))
     title = gender if name is None else name
     made = Feature(title, more, spans=more.ours.spans, boolean=True)
     # Those of the other gender are fitted too, and come out less likely.
@@ -161,63 +159,54 @@ def whole_words(words: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Words:
-    """Whether words are found: their patterns take few steps, so nothing stops them."""
+class _Found:
+    """Whether a pattern is found. Words take few steps; a user's own pattern may never end."""
 
-    compiled: re.Pattern[str]
+    compiled: Any
     name: str
+    pattern: str | None = None  # the user's own, which `regex` searches
 
     def __call__(self, items: Items) -> list[bool]:
         find = self.compiled.search
-        return [find(text_of(item)) is not None for item in items]
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        return [match.span() for match in self.compiled.finditer(text)]
-
-
-@dataclass(frozen=True)
-class _Search:
-    """Whether a user's own pattern is found."""
-
-    compiled: Any
-    pattern: str
-    name: str
-
-    def __call__(self, items: Items) -> list[bool]:
-        return [self._find(text_of(item)) for item in items]
-
-    def _find(self, text: str) -> bool:
-        try:
-            return self.compiled.search(text, timeout=LIMIT) is not None
-        except TimeoutError:
-            raise FeatureError(
-                f"feature {short_repr(self.name)} searched for about {LIMIT:g} s in item "
-                f"{short_repr(text)} of {len(text):,} characters: its pattern "
-                f"{short_repr(self.pattern)} can match in too many ways, and may never end. "
-                "Do not repeat what is repeated inside, as in (a+)+, and use few .* in one pattern."
-            ) from None
+        if self.pattern is None:
+            return [find(text_of(item)) is not None for item in items]
+        found = []
+        for text in map(text_of, items):
+            try:
+                found.append(find(text, timeout=LIMIT) is not None)
+            except TimeoutError:
+                raise FeatureError(
+                    f"feature {short_repr(self.name)} searched for about {LIMIT:g} s in item "
+                    f"{short_repr(text)} of {len(text):,} characters: its pattern "
+                    f"{short_repr(self.pattern)} can match in too many ways, and may never end. "
+                    "Repeat nothing that is repeated inside, as in (a+)+, and use few .* in it."
+                ) from None
+        return found
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the places that match; none if that takes too long."""
+        limit = {} if self.pattern is None else {"timeout": LIMIT}
         try:
-            found = [match.span() for match in self.compiled.finditer(text, timeout=LIMIT)]
+            found = [match.span() for match in self.compiled.finditer(text, **limit)]
         except TimeoutError:
             return []
         return [(start, end) for start, end in found if end > start]
 
+    def feature(self, *groups: WordGroup) -> Feature:
+        """Return the feature; `groups` are the words that it looks for."""
+        made = Feature(self.name, self, batched=True, spans=self.spans, boolean=True)
+        made.word_groups = groups
+        return made
+
 
 @dataclass(frozen=True)
 class _Outnumber:
-    ours: _Words
-    theirs: _Words
+    ours: _Found
+    theirs: _Found
 
     def __call__(self, item: Any) -> bool:
         text = text_of(item)
         return len(self.ours.compiled.findall(text)) > len(self.theirs.compiled.findall(text))
-
-
-def _found(looks: _Words | _Search) -> Feature:
-    return Feature(looks.name, looks, batched=True, spans=looks.spans, boolean=True)
 
 
 def _check(name: Any, case: Any) -> None:

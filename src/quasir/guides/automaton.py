@@ -10,7 +10,7 @@ first gets there, so many groups cost no more than the states that texts reach.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,7 +57,12 @@ class Automaton:
         self._whole: set[tuple[int, ...]] = set()
         usual: set[tuple[int, ...]] = set()
         for word in group.words:
-            sequences = set(self._spellings(word))
+            forms = {word} if group.case else {word, word.lower(), word[:1].upper() + word[1:]}
+            texts = [text for form in sorted(forms) for text in (form, f" {form}")]
+            sequences = {ids for text in texts if (ids := vocabulary.spelled(text))}
+            if not group.whole:  # a longer token may contain it
+                pieces = enumerate(vocabulary.pieces)
+                sequences |= {(i,) for i, piece in pieces if any(t in piece for t in texts)}
             if not sequences:
                 raise InputError(
                     f"no sequence of this model's tokens spells {short_repr(word)}, so it cannot "
@@ -65,7 +70,8 @@ class Automaton:
                 )
             fewest = min(map(len, sequences))
             usual.update(_prefixes(ids for ids in sequences if len(ids) == fewest))
-            self._whole.update(sequences, self._other_spellings(word))
+            # Some spellings no tokenizer gives, but a model sometimes draws them.
+            self._whole.update(sequences, *(vocabulary.split(text) for text in texts))
         self._names = {
             ids: f"{'usual' if ids in usual else 'rare'} {'begin' if len(ids) == 1 else 'go-on'} "
             + "|".join(vocabulary.pieces[i] for i in ids)
@@ -74,26 +80,6 @@ class Automaton:
         self._node = {ids: self._new_state(ids) for ids in sorted(self._names)}
         self._connect()
         self.factors = sorted(set(self._names.values()))
-
-    def _forms(self, word: str) -> list[str]:
-        """Return the ways to write a word, with and without a space before it."""
-        forms = {word}
-        if not self.group.case:
-            forms |= {word.lower(), word[:1].upper() + word[1:]}
-        return [text for form in sorted(forms) for text in (form, f" {form}")]
-
-    def _spellings(self, word: str) -> Iterator[tuple[int, ...]]:
-        """Yield the tokens that the tokenizer spells a word with."""
-        for text in self._forms(word):
-            if ids := self.vocabulary.spelled(text):
-                yield ids
-            if not self.group.whole:  # a longer token may contain it
-                yield from ((i,) for i, piece in enumerate(self.vocabulary.pieces) if text in piece)
-
-    def _other_spellings(self, word: str) -> Iterator[tuple[int, ...]]:
-        """Yield spellings that no tokenizer gives, but that a model sometimes draws."""
-        for text in self._forms(word):
-            yield from self.vocabulary.split(text)
 
     def _new_state(self, ids: tuple[int, ...]) -> int:
         complete = ids in self._whole

@@ -222,22 +222,18 @@ class LanguageFeature(Feature):
                 f"feature {self.name!r} has complete=False, but does not know where texts are cut: "
                 "use it as base * guide.feature."
             )
-        matchers = self._compile(tokenizer)
-        limit = -1 if self.max_tokens is None else self.max_tokens
-        held = [
-            all(matcher.holds(ids, cut=len(ids) == limit) for matcher in matchers)
-            for ids in token_ids(items, tokenizer)
-        ]
-        return np.array(held, dtype=bool)
-
-    def _compile(self, tokenizer: Any) -> list[Any]:
         if not self._matchers or self._matchers[0].vocabulary.tokenizer is not tokenizer:
             vocabulary = Vocabulary(tokenizer, len(tokenizer), tokenizer.eos_token_id)
             try:
                 self._matchers = [language.compile(vocabulary) for language in self.languages]
             except InputError as error:
                 raise FeatureError(f"feature {self.name!r} cannot be read: {error}") from error
-        return self._matchers
+        limit = -1 if self.max_tokens is None else self.max_tokens
+        held = [
+            all(matcher.holds(ids, cut=len(ids) == limit) for matcher in self._matchers)
+            for ids in token_ids(items, tokenizer)
+        ]
+        return np.array(held, dtype=bool)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_matchers": []}

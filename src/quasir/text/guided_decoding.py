@@ -159,8 +159,13 @@ def weigh(
         weighted = source.exp()
     apply_weights(weighted, weights)
     log_mass = weighted.sum(dim=-1).double().log()
-    for row in _underflowed(log_mass, weights):
-        line = _log_weighted(source, weights, row)
+    # Some sums may have lost terms to underflow; not those of rows that allow nothing.
+    tiny = (log_mass < LOG_TINY).cpu().numpy()
+    if weights.mask is not None and tiny.any():
+        tiny &= weights.mask.any(axis=1)
+    for row in np.flatnonzero(tiny).tolist():
+        log_weights = _row_weights(weights, row, source.shape[1]).log()
+        line = source[row].double() + log_weights.to(source.device)
         log_mass[row] = line.logsumexp(0)
         if log_mass[row] > -torch.inf:
             weighted[row] = (line - line.max()).exp()
@@ -198,21 +203,6 @@ def apply_weights(probabilities: Tensor, weights: Weights) -> None:
             at = torch.from_numpy(row * vocabulary + token).to(flat.device)
             times = torch.from_numpy(value).to(flat.device, flat.dtype)
             flat[at] = flat[at] * times
-
-
-def _underflowed(log_mass: Tensor, weights: Weights) -> list[int]:
-    """Return the rows whose sum may have lost terms to underflow; not those that allow nothing."""
-    tiny = (log_mass < LOG_TINY).cpu().numpy()
-    if weights.mask is not None and tiny.any():
-        tiny &= weights.mask.any(axis=1)
-    rows: list[int] = np.flatnonzero(tiny).tolist()
-    return rows
-
-
-def _log_weighted(below: Tensor, weights: Weights, row: int) -> Tensor:
-    """Return the logs of one row's weighted probabilities, in float64."""
-    log_weights = _row_weights(weights, row, below.shape[1]).log()
-    return below[row].double() + log_weights.to(below.device)
 
 
 def _row_weights(weights: Weights, row: int, vocabulary: int) -> Tensor:

@@ -93,7 +93,12 @@ def guided_steps(
         walked = [pass_weights(each, part.machine) for part in parts]
         bits = pass_bits(each, state)
         size, step = len(each.wanted), positions_at_once(lm.vocabulary_size)
-        entries, atom = _watched_entries(each, watched)
+        entries, atom = Weights(None, ()), np.full(size, -1)
+        if watched is not None:
+            entries, _ = pass_weights(each, watched)
+        for row, token, _, number in entries.entries:
+            own = each.wanted[row] == token
+            atom[row[own]] = number[own]
         atom_mass = np.zeros((size, 0 if watched is None else len(watched.atoms)))
         log_a = np.empty(size)
         log_source, log_mass = np.empty((len(parts), size)), np.empty((len(parts), size))
@@ -151,18 +156,6 @@ def walk(each: Pass, machine: Any) -> Iterator[tuple[Any, Ints, Ints]]:
         rows.keep(none, none, left)
         at = starts[:left] + place
         yield rows, at, each.wanted[at]
-
-
-def _watched_entries(each: Pass, watched: BoostMachine | None) -> tuple[Weights, Ints]:
-    """Return the entries of a watched boost, and the atom of each token; -1 where it has none."""
-    atom = np.full(len(each.wanted), -1)
-    if watched is None:
-        return Weights(None, ()), atom
-    weights, _ = pass_weights(each, watched)
-    for row, token, _, number in weights.entries:
-        own = each.wanted[row] == token
-        atom[row[own]] = number[own]
-    return weights, atom
 
 
 def pass_weights(each: Pass, machine: Machine) -> tuple[Weights, Array]:

@@ -83,8 +83,9 @@ def load(
         ) from error
     if adapter is not None:
         model = _adapted(model, adapter, name)
+    default = "cuda" if torch.cuda.is_available() else "cpu"
     if not spread:  # a model that is spread or quantised lies where it was loaded
-        model = with_fused_gelu(model).to(device or default_device())
+        model = with_fused_gelu(model).to(device or default)
     return model.eval(), tokenizer
 
 
@@ -154,11 +155,6 @@ def with_fused_gelu(model: Any) -> Any:
             if isinstance(child, NewGELUActivation):
                 setattr(module, name, torch.nn.GELU(approximate="tanh"))
     return model
-
-
-def default_device() -> str:
-    """Return "cuda" if it is available, otherwise "cpu"."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def hash_weights(name: str) -> str | None:

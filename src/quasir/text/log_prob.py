@@ -40,8 +40,16 @@ class Pass(NamedTuple):
 def score_texts(lm: NetworkLM, texts: Texts, rows: int) -> Array:
     """Return log-probabilities in float64; -inf for texts that cannot be drawn."""
     log_prob = np.full(len(texts), -np.inf)
+    step = positions_at_once(lm.vocabulary_size)
     for part, owner, _, wanted, states in passes(lm, texts, rows):
-        each = _token_log_probs(lm, states, torch.from_numpy(wanted).to(lm.device))
+        tokens = torch.from_numpy(wanted).to(lm.device)
+        each = torch.empty(len(tokens), dtype=torch.float64, device=tokens.device)
+        for start in range(0, len(tokens), step):
+            at = slice(start, start + step)
+            logits = lm.warp(lm._head(states[at]))
+            below = logits.sub_(logits.amax(dim=-1, keepdim=True))
+            own = below.gather(1, tokens[at, None])[:, 0]
+            each[at] = (own - below.exp_().sum(dim=-1).log()).double()
         log_prob[part] = np.bincount(owner, each.cpu().numpy(), minlength=len(part))
     return log_prob
 
@@ -84,18 +92,6 @@ def scored_tokens(texts: Texts, end: int | None, limit: int) -> tuple[Ints, NDAr
         tokens[ends] = end
         scored |= ends
     return tokens, scored
-
-
-def _token_log_probs(lm: NetworkLM, states: Tensor, tokens: Tensor) -> Tensor:
-    """Return the log-probability of each token in float64, a few hundred positions at a time."""
-    out = torch.empty(len(tokens), dtype=torch.float64, device=tokens.device)
-    step = positions_at_once(lm.vocabulary_size)
-    for start in range(0, len(tokens), step):
-        logits = lm.warp(lm._head(states[start : start + step]))
-        below = logits.sub_(logits.amax(dim=-1, keepdim=True))
-        wanted = below.gather(1, tokens[start : start + step, None])[:, 0]
-        out[start : start + step] = (wanted - below.exp_().sum(dim=-1).log()).double()
-    return out
 
 
 def positions_at_once(vocabulary: int) -> int:
