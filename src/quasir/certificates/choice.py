@@ -309,11 +309,8 @@ def find_cost(evaluator: Evaluator, name: str, wanted: float, value: float) -> E
 def guaranteed_rate(
     evaluator: Evaluator, name: str, wanted: float, confidence: float, draws: float
 ) -> float:
-    """Return the acceptance rate at the beta that this many draws would guarantee; 0 for none.
-
-    The log of a bet's wealth is a sum over the draws, so N draws like these n have about N/n of its
-    growth. The guaranteed beta then falls towards the one that truly meets the request.
-    """
+    """Return the acceptance rate at the beta that this many draws would guarantee; 0 for none."""
+    # The log of a wealth is a sum over the draws: N like these n have about N/n of its growth.
     binned, assumptions = evaluator.binned, evaluator.assumptions(confidence)
     more = binned.scaled(draws / evaluator.n)
     level = guaranteed_level(more, name, wanted, assumptions, confidence=confidence)

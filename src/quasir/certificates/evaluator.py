@@ -49,11 +49,7 @@ class Points:
 
 
 class Evaluator:
-    """Evaluates every estimate at any beta; the two kinds are those of the draws, below.
-
-    `ratios` has a pair of columns for each feature, of which `shift` was subtracted. With a base it
-    has one more: log P/a - log M (over L), and log q/a (over H).
-    """
+    """Evaluates every estimate at any beta; `shift` was subtracted from the features' columns."""
 
     def __init__(
         self,
@@ -187,10 +183,9 @@ class Evaluator:
     def limit(self, *, everything: bool) -> Certificate:
         """Return the certificate of the limit of p_beta for beta -> 0 (`appx:naive_filter`).
 
-        Below the smallest ratio p_beta is constant: it is q_proj, q filtered to the support of P,
-        and its acceptance rate is q(Supp P), `Z_{q_proj}`. The paper defines it for a pointwise
-        constraint; here P may be any target. With `everything`, the draws of P(x) = 0 are accepted
-        too, and it is q itself. Z_beta/beta, which has a limit, replaces Z_beta.
+        It is q_proj, q filtered to the support of P, with the acceptance rate q(Supp P). With
+        `everything`, the draws of P(x) = 0 are accepted too, and it is q itself. Z_beta/beta, which
+        has a limit, replaces Z_beta.
         """
         below = np.array([self.ratios.level(0) - FAR_BELOW if self.n_possible else 0.0])
         points = self.points(below, everything=everything)

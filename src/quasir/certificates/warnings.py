@@ -45,11 +45,7 @@ def warnings_about(
     guaranteed: bool = False,
     chosen: bool = False,
 ) -> list[str]:
-    """Return what is wrong with the estimates at a beta, each with numbers and advice.
-
-    `n_above` is how many draws lie above beta, `accepted` how many are accepted on average. TVD and
-    KL may be `guaranteed`, whatever the tail is; an estimate on these draws may have `chosen` beta.
-    """
+    """Return what is wrong at a beta with so many draws above it, and accepted on average."""
     if e.n_possible == 0:
         return [
             f"None of the {e.n:,} draws had P(x) > 0, so all that is known is that q gives the "

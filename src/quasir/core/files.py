@@ -21,11 +21,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def write_with(
     path: Path, write: Callable[[Path], object], durable: bool = True, tag: str = ""
 ) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
-
-    `durable` waits until the file is on the disk. A different `tag` for each separates the
-    temporary files of processes that may write at once.
-    """
+    """Let `write` fill a temporary file, named by `tag` too, then rename it to `path`."""
     if not path.name:
         raise unwritable(path, ValueError("it has no name"))
     temporary = path.with_name(f".{path.name}{tag}.partial")

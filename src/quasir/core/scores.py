@@ -180,11 +180,8 @@ def _is_network(proposal: Any, raw: Any) -> bool:
 
 
 def check_rescored(proposal: Any, items: Items, log_q: Array) -> None:
-    """Raise `ScoreError` if log_prob does not give what a few items were drawn with.
-
-    A network's scores differ between calls by rounding, and at the edge of a cut by more; there, a
-    quarter of the items must differ.
-    """
+    """Raise `ScoreError` if log_prob does not give what a few items were drawn with."""
+    # A network's scores differ by rounding, and at the edge of a cut by more: a quarter must.
     parts = (proposal, *getattr(proposal, "components", ()))
     if not all(optional_attribute(part, "scores_given") for part in parts):
         return

@@ -36,12 +36,9 @@ LARGEST_SEED = 2**128 - 1  # numpy gives a seed four words; a longer one would r
 
 
 class Purpose(IntEnum):
-    """What random numbers are for. The values are part of the format: never change one.
+    """What random numbers are for. The values are part of the format: never change one."""
 
-    They begin at 2**31, far above the numbers of children spawned from ``SeedSequence(seed)``,
-    which are counted from 0.
-    """
-
+    # They begin far above the children of ``SeedSequence(seed)``, which are counted from 0.
     PROPOSE = 2**31  # items of a block of draws
     ACCEPT = 2**31 + 1  # uniforms of a block of draws
     FIT = 2**31 + 2  # draws that lambda is fitted on
@@ -101,11 +98,7 @@ def context_seed(seed: int, index: int, text: str) -> int:
 
 
 def learned_stream(rng: np.random.Generator, learned: str) -> np.random.Generator:
-    """Return a generator for what was learned, given by its hash (hexadecimal).
-
-    The draws that taught it may have come from `rng` itself: the hash is in the key, so no random
-    number of theirs comes again.
-    """
+    """Return a generator for what was learned, by its hash: none of its teachers' numbers again."""
     key = (int(Purpose.LEARNED), *_words(bytes.fromhex(learned)))
     return np.random.default_rng(np.random.SeedSequence(root_seed(rng), spawn_key=key))
 
@@ -144,11 +137,7 @@ class DrawStreams:
         return stream(self.seed, Purpose.PROPOSE, block)
 
     def log_u(self, block: int) -> Array:
-        """Return the `BLOCK` values of log u of a block.
-
-        ``log u = -E`` with E a standard exponential: u is uniform on (0, 1) and never 0, so an
-        item with P(x) = 0 is never accepted.
-        """
+        """Return the log u of a block: u is never 0, so P(x) = 0 is never accepted."""
         return -stream(self.seed, Purpose.ACCEPT, block).standard_exponential(BLOCK)
 
 

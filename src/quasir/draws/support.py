@@ -126,10 +126,7 @@ def refuse_cut_support(target: Target, proposal: Proposal) -> None:
 def check_by_base(
     target: Target, proposal: Proposal, seed: int, n: int = BASE_DRAWS
 ) -> BaseCheck | None:
-    """Draw n times from the base and score by the proposal; None if there is no base to draw from.
-
-    It is not needed where the base is a part of the proposal, which then reaches all of it.
-    """
+    """Draw n times from the base and score by the proposal; None if that cannot show anything."""
     if not isinstance(target, Product) or log_base_ratio(proposal, target.base) < math.inf:
         return None
     can = callable(getattr(target.base, "sample", None))

@@ -109,12 +109,10 @@ def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | None) -> Est
 def _unseen(
     quantity: Quantity, part: Estimate, where: Array, n_above: Array, upper: dict[str, Array]
 ) -> Estimate:
-    """Raise `high` where the draws show no tail, and set `se` to NaN there.
-
-    The bound is left as it is where draws lie above beta: they show it even if all have one ratio.
-    """
+    """Raise `high` where the draws show no tail, and set `se` to NaN there."""
     assert quantity.upper is not None
     high = np.minimum(upper[quantity.upper], quantity.high)
+    # Draws above beta show the bound even if all have one ratio.
     seen = (n_above[where] > 0) & (not quantity.zero_if_flat)
     se, top = part.se.copy(), part.high.copy()
     se[where] = np.where(seen, se[where], math.nan)
@@ -188,15 +186,12 @@ def wilson_interval(value: Array, n: Array) -> tuple[Array, Array]:
 
 
 class Beyond(NamedTuple):
-    """Expectations under q over {w > beta}; all but `share` are infinite for k >= 1.
+    """Expectations under q over {w > beta}; all but `share` are infinite for k >= 1."""
 
-    They are q(w > beta), E[w], E[w - beta] and E[w log(w/beta)].
-    """
-
-    share: float
-    mass: float
-    excess: float
-    log_excess: float
+    share: float  # q(w > beta)
+    mass: float  # E[w]
+    excess: float  # E[w - beta]
+    log_excess: float  # E[w log(w/beta)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,13 +38,11 @@ class MeanGuarantee:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about the TVD of one context.
+    """What is known about the TVD of one context."""
 
-    The wealth is infinite where TVD is certainly not above the level, and -inf where nothing can
-    be guaranteed.
-    """
-
-    log_wealth: Array  # of its draws against "TVD > tau", at each of `LEVELS`
+    # Of its draws against "TVD > tau", at each of `LEVELS`; infinite where that is certainly false,
+    # and -inf where nothing can be guaranteed.
+    log_wealth: Array
     most: float  # TVD is at most this for certain: 1 - sqrt(beta/M), and 1 without a ceiling M
 
 

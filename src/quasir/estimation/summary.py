@@ -4,11 +4,9 @@ It holds the sums of the trade-off by bins of the ratio, the largest ratios for 
 and the means under q. The summaries of shards merge into that of the run, so the estimates of a run
 of any length need the memory of a few shards.
 
-`draws/shard-00000.summary` belongs to `draws/shard-00000.parquet`, so that a second look at a run
-reads no draws. It records the shard's hash from the manifest, and the size and time of its file.
-Where one of them differs, or the summary is absent or unreadable, the shard is read and summarised
-again. The shard's hash is then checked, unless its file still has the size and time that it was
-written with. The checksums of the pages that are read are always checked.
+`draws/shard-00000.summary` records the hash, size and time of its shard's file. Where one of them
+differs, or there is none, the shard is read again, and its hash is checked, unless its file still
+has the size and time that it was written with.
 """
 
 from __future__ import annotations
@@ -173,11 +171,7 @@ class Summary:
 
     @property
     def tail_is_whole(self) -> bool:
-        """Whether no ratio is missing that the fit of the tail needs.
-
-        One may be missing where a part has far more than its share of the largest ratios, for
-        example if draws were saved in the order of their ratios.
-        """
+        """Whether no ratio is missing that the fit needs, as where draws were saved in order."""
         return self.tail_begins >= self.whole_above
 
     @property

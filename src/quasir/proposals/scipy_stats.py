@@ -93,10 +93,8 @@ class ScipyDistribution:
         self._invert = InverseCdf(self.distribution.cdf(self.support))
 
     def _bounds(self) -> tuple[int, int] | None:
-        """Return the ends of an interval with all but a negligible mass, or None if it is too wide.
-
-        The interval grows around the median; scipy's own quantiles fail for so small a mass.
-        """
+        """Return the ends of all but a negligible mass, or None if they are too far apart."""
+        # They move away from the median; scipy's own quantiles fail for so small a mass.
         lowest, highest = self.ends
         median, reach = float(self.distribution.median()), 16
         if not abs(median) < 2**53:

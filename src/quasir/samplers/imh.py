@@ -47,12 +47,10 @@ class IMH(CollectingSampler[ChainSamples]):
     starts at the first draw with P(x) > 0, so no state ever has P(x) = 0. Its output begins
     after the first step, as in Algorithm 3.
 
-    A footnote of appendix F has TVD(p, pi^(n)) <= 2 (1 - 1/M)^n after n steps, with TVD defined
-    as half the L1 distance. The factor 2 belongs to the L1 distance: each step has
-    K(x, .) >= p/M whatever x is, so that TVD(p, pi^(n)) <= (1 - 1/M)^n from any start
-    (Mengersen and Tweedie 1996), and the printed bound is twice as large as needed. The start,
-    drawn from q >= p/M, counts as a step. `ChainSamples.tvd_at_most` is (1 - 1/M)^k, where k is the
-    number of proposals up to the first sample.
+    A footnote of appendix F has TVD(p, pi^(n)) <= 2 (1 - 1/M)^n after n steps. The factor 2 belongs
+    to the L1 distance: each step has K(x, .) >= p/M whatever x is, so that TVD is at most
+    (1 - 1/M)^n from any start (Mengersen and Tweedie 1996). The start, drawn from q >= p/M, counts
+    as a step. `ChainSamples.tvd_at_most` is (1 - 1/M)^k, with k proposals up to the first sample.
 
     Examples
     --------

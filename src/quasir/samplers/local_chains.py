@@ -53,11 +53,7 @@ def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
 
 
 class LocalSampler(Sampler[ChainSamples]):
-    """Chains that start at draws of the proposal with P(x) > 0, and then make moves of their own.
-
-    Chain c starts at the c-th such draw, and has its own generator, made from the seed and c. So
-    the result does not depend on how many chains run at once.
-    """
+    """Chains of moves: chain c starts at the c-th draw with P(x) > 0, and has its own generator."""
 
     uniforms: ClassVar[int]  # how many random numbers one step of one chain takes
 

@@ -282,10 +282,7 @@ def choose_edit(length: int, limits: Limits, u_operation: float, u_position: flo
 def log_directions(
     tokens: Tokens, edit: Edit, token: int, log_probs: Array, limits: Limits
 ) -> tuple[float, float]:
-    """Return the log probabilities of the edit with this token, and of its reverse.
-
-    `log_probs` are those of every token at the mask.
-    """
+    """Return the log probabilities of the edit and of its reverse, given those at the mask."""
     forward = edit.log_prob(len(tokens), limits)
     backward = edit.reverse.log_prob(len(edit.applied(tokens, token)), limits)
     if edit.operation != "delete":
