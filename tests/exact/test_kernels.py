@@ -7,14 +7,13 @@ from quasir.samplers import RWMH, GibbsWithGradients
 from quasir.samplers.gibbs_with_gradients import log_moves, log_values
 from quasir.samplers.local_chains import log_metropolis
 from quasir.samplers.qrs import log_control_weight
-from quasir.samplers.rwmh import Limits, log_directions, positions
+from quasir.samplers.rwmh import Limits, log_directions
 from quasir.samplers.sir import resampling_probs
 from quasir.targets.lattice import RBM, Ising, Potts, UniformStates, grid
 from tests.sequences import (
     TableEditor,
     every_sequence,
     matrix_of,
-    moves_of,
     table_of,
     weights_of,
 )
@@ -227,49 +226,6 @@ def test_rwmh_with_a_boost_left_out_of_the_ratio_does_not():
         return log_directions(tokens, edit, token, np.log(bare + 1e-300), limits)
 
     assert drift(matrix_of(sampler, sequences, weights, unboosted), weights) > 1e-3
-
-
-@pytest.mark.parametrize("boost", [None, {1: 0.3}], ids=str)
-def test_a_step_of_rwmh_is_a_move_of_the_matrix(boost):
-    """Uniforms in the middle of each operation, position and token, around each acceptance."""
-    sampler, sequences, weights = edited((0, 3), boost)
-    place = {tokens: i for i, tokens in enumerate(sequences)}
-    with np.errstate(divide="ignore"):
-        log_p = np.log(weights)
-    checked = 0
-    for x in sequences[::3]:
-        if weights[place[x]] == 0:
-            continue
-        legal = sampler.limits.legal(len(x))
-        for edit, token, row in moves_of(sampler, x):
-            below = np.concatenate([[0.0], np.cumsum(np.exp(row))])
-            u_token = (below[token] + below[token + 1]) / 2
-            if np.exp(row[token]) == 0:
-                continue
-            y = edit.applied(x, token)
-            accept = np.exp(
-                log_metropolis(
-                    log_p[place[x]],
-                    log_p[place[y]],
-                    *log_directions(x, edit, token, row, sampler.limits),
-                )
-            )
-            for u_accept in {accept * (1 - 1e-9), min(accept * (1 + 1e-9) + 1e-12, 1.0)}:
-                uniforms = [
-                    (legal.index(edit.operation) + 0.5) / len(legal),
-                    (edit.position + 0.5) / positions(edit.operation, len(x)),
-                    u_token,
-                    1 - u_accept,
-                ]
-                if not 0 < u_accept < 1:
-                    continue
-                states, log_new, moved = sampler.step([x], log_p[[place[x]]], np.array([uniforms]))
-                expected = y if u_accept < accept else x
-                assert states == [expected]
-                assert log_new[0] == log_p[place[expected]]
-                assert moved[0] == (u_accept < accept and x != y) or x == y
-                checked += 1
-    assert checked > 100
 
 
 def lattices():

@@ -147,7 +147,7 @@ def test_a_run_is_fixed_by_its_seed():
         ({"steps": 0}, "steps is 0"),
         ({"lora": 0}, "lora is 0"),
         ({"rate": -1.0}, "rate is -1.0"),
-        ({"minutes": float("nan")}, "minutes is NaN"),
+        ({"minutes": float("nan")}, "minutes is nan"),
     ],
 )
 def test_options_are_checked(options, message):
