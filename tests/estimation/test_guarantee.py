@@ -49,21 +49,6 @@ def test_the_guaranteed_beta_is_the_least_but_for_two_ten_thousandths(quantity):
         guaranteed_level(spread, "tvd_bound", 0.1, KNOWN)
 
 
-def test_a_guarantee_has_every_part():
-    found = guarantees(spread_of(), np.log([0.5, 2.0, 5.0]), KNOWN)
-    assert len(list(found)) == 3
-    for guarantee in found:
-        assert 0 < guarantee.tvd <= guarantee.truncated_mass < 1
-        assert 0 < guarantee.kl
-        low, high = guarantee.acceptance_rate
-        assert 0 < low < high < 1
-        assert guarantee.moments["flag"][0] < 0.3 < guarantee.moments["flag"][1]
-        assert guarantee.moments["size"][0] < 3.5 < guarantee.moments["size"][1]
-        assert guarantee.confidence == 0.95
-        assert guarantee.basis == KNOWN.basis
-    assert (np.diff(found.tvd) < 0).all()
-
-
 def test_at_the_ceiling_and_above_everything_is_certain():
     for n in (0, 1, 1000):
         for guarantee in guarantees(spread_of(n), np.array([CEILING, CEILING + 1]), KNOWN):
@@ -93,30 +78,9 @@ def test_draws_with_p_of_zero_only():
     )
 
 
-def test_more_confidence_guarantees_less():
-    tvd = [
-        guarantees(spread_of(), np.zeros(1), KNOWN, confidence=c)[0].tvd for c in (0.5, 0.95, 0.999)
-    ]
-    assert tvd == sorted(tvd)
-    assert tvd[0] < tvd[2]
-    for wrong in (0, 1, 95, -0.1):
-        with pytest.raises(InputError, match="between 0 and 1"):
-            guarantees(spread_of(), np.zeros(1), KNOWN, confidence=wrong)
-
-
 def test_a_tvd_of_0_chooses_the_ceiling_and_one_of_1_no_level():
     assert guaranteed_level(spread_of(), "tvd", 0.0, KNOWN) == CEILING
     assert guaranteed_level(spread_of(), "tvd", 1.0, KNOWN) == -math.inf
-
-
-def test_without_a_ceiling_nothing_is_guaranteed_and_the_words_say_what_would_help():
-    found = guarantees(spread_of(), np.zeros(2), Assumptions())
-    guarantee = found[0]
-    assert (guarantee.tvd, guarantee.truncated_mass, guarantee.kl) == (None, None, None)
-    assert guarantee.acceptance_rate[0] > 0
-    assert "Mix the proposal with the base" in guarantee.basis
-    assert guaranteed_level(spread_of(), "tvd", 0.1, Assumptions()) is None
-    assert not Assumptions().solid
 
 
 def test_a_ceiling_that_a_draw_exceeds_is_not_believed():
@@ -129,18 +93,6 @@ def test_a_ceiling_that_a_draw_exceeds_is_not_believed():
     rounded = Assumptions(log_ceiling=CEILING - 1e-12)
     assert rounded.without_violated_ceiling(CEILING) is rounded
     assert guarantees(spread_of(), np.zeros(1), rounded)[0].tvd is not None
-
-
-def test_with_z_known_tvd_and_truncated_mass_are_guaranteed():
-    spread = spread_of(impossible=0.0)
-    log_z = 0.47  # a little above that of the law, 0.4687...
-    rests_on = Assumptions(log_z=log_z, basis="Z is known.")
-    guarantee = guarantees(spread, np.log([2.0]), rests_on)[0]
-    assert guarantee.kl is None
-    assert 0.1 < guarantee.tvd < guarantee.truncated_mass < 0.4
-    chosen = guaranteed_level(spread, "tvd", 0.2, rests_on)
-    assert guarantees(spread, np.array([chosen]), rests_on)[0].tvd <= 0.2
-    assert guaranteed_level(spread, "kl", 0.2, rests_on) is None
 
 
 def test_draws_of_the_base_bound_z():
