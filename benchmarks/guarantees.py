@@ -10,7 +10,6 @@ import argparse
 import math
 import time
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from quasir.estimation.betting import (
     Bet,
     acceptance_rate_at_least,
     acceptance_rate_at_most,
-    moment_at_least,
-    moment_at_most,
+    moment_bounds,
     upper_bounds,
 )
 from quasir.estimation.binned_draws import BinnedDraws
@@ -155,12 +153,13 @@ def false_ones(spread, levels, truths, log_ceiling, ideal):
     log_beta, rows, need = np.log(levels), np.arange(len(levels)), -math.log(0.05)
     bet, at_ideal = Bet(spread, log_beta, log_ceiling), Bet(spread, np.log([ideal]), log_ceiling)
     wrong = [getattr(bet, name)(truths[name], rows) >= need for name in PARTS[:3]]
-    for name, low, high in (
-        ("acceptance_rate", acceptance_rate_at_least, acceptance_rate_at_most),
-        ("moment", partial(moment_at_least, name="flag"), partial(moment_at_most, name="flag")),
-    ):
-        ends = [bound(spread, log_beta=log_beta, alpha=0.025) for bound in (low, high)]
-        wrong.append((ends[0] > truths[name]) | (ends[1] < truths[name]))
+    rate = [
+        bound(spread, log_beta, alpha=0.025)
+        for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
+    ]
+    moment = moment_bounds(spread, "flag", log_beta, alpha=0.025)
+    for name, (low, high) in (("acceptance_rate", rate), ("moment", moment)):
+        wrong.append((low > truths[name]) | (high < truths[name]))
     chosen = at_ideal.tvd(np.array([CONSTRAINT]), rows[:1]) >= need
     return np.array([*wrong, np.broadcast_to(chosen, len(levels))])
 

@@ -16,8 +16,7 @@ from quasir.estimation.betting import (
     is_shown,
     least_shown,
     log_wealth,
-    moment_at_least,
-    moment_at_most,
+    moment_bounds,
     upper_bounds,
 )
 from quasir.estimation.binned_draws import FINE_BINS, NEAR, BinnedDraws
@@ -245,10 +244,9 @@ def test_moments_are_those_of_the_draws_and_never_sharper(boolean, fineness):
         levels = np.array([math.log(beta)])
         top, bottom = (10 + 5 * feature_bounds(w, share, beta, side) for side in ("high", "low"))
         for spread, near in ((ordered, 0.002), (binned, 0.2 if fineness == 2 else 0.002)):
-            most = moment_at_most(spread, "size", levels, alpha=ALPHA)[0]
-            least = moment_at_least(spread, "size", levels, alpha=ALPHA)[0]
-            assert top - 1e-9 <= most <= top + near
-            assert bottom - near <= least <= bottom + 1e-9
+            least, most = moment_bounds(spread, "size", levels, alpha=ALPHA)
+            assert top - 1e-9 <= most[0] <= top + near
+            assert bottom - near <= least[0] <= bottom + 1e-9
 
 
 def test_summaries_and_draws_in_memory_agree():
@@ -305,7 +303,7 @@ def test_the_bound_of_a_share_is_as_near_to_it_as_it_can_be(ones):
     spread = BinnedDraws.of_sorted(
         n, np.zeros(n), features={"flag": flag}, bounds={"flag": (0.0, 1.0)}
     )
-    most = moment_at_most(spread, "flag", np.zeros(1), alpha=ALPHA)[0]
+    most = moment_bounds(spread, "flag", np.zeros(1), alpha=ALPHA)[1][0]
 
     def holds(share):
         bets, weights = np.array([[1.0, -share / (1 - share)]]), np.array([[ones, n - ones]])

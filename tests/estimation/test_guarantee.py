@@ -10,8 +10,7 @@ from quasir.estimation.betting import (
     acceptance_rate_at_least,
     acceptance_rate_at_most,
     is_shown,
-    moment_at_least,
-    moment_at_most,
+    moment_bounds,
     upper_bounds,
 )
 from quasir.estimation.binned_draws import BinnedDraws
@@ -130,9 +129,8 @@ def test_two_ends_share_alpha():
     low = acceptance_rate_at_least(spread, level, alpha=0.05)[0]
     high = acceptance_rate_at_most(spread, level, alpha=0.05)[0]
     assert guarantee.acceptance_rate == pytest.approx((low, high), rel=1e-12)
-    low = moment_at_least(spread, "flag", level, alpha=0.05)[0]
-    high = moment_at_most(spread, "flag", level, alpha=0.05)[0]
-    assert guarantee.moments["flag"] == pytest.approx((low, high), rel=1e-12)
+    low, high = moment_bounds(spread, "flag", level, alpha=0.05)
+    assert guarantee.moments["flag"] == pytest.approx((low[0], high[0]), rel=1e-12)
 
 
 def test_the_bound_on_z_and_the_guarantee_share_alpha():

@@ -210,22 +210,18 @@ def acceptance_rate_at_least(binned: BinnedDraws, log_beta: Array, *, alpha: flo
     return least_shown(log_w, _mean(y, weights, 0.0), np.zeros(len(log_beta)), alpha)
 
 
-def moment_at_most(binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float) -> Array:
-    """Return upper bounds on the mean of a bounded feature under p_beta.
+def moment_bounds(
+    binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float
+) -> tuple[Array, Array]:
+    """Return lower and upper bounds on the mean of a bounded feature under p_beta.
 
     A draw of a feature between its bounds counts in part as one at the upper and in part as one at
     the lower bound, which loses its small variance but nothing else; a boolean feature loses none.
     """
-    low, high = binned.bounds[name]
-    ones, zeros = binned.rows(name)
-    return low + (high - low) * _share_at_most(binned, ones, zeros, log_beta, alpha)
-
-
-def moment_at_least(binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float) -> Array:
-    """Return lower bounds on the mean of a bounded feature under p_beta."""
-    low, high = binned.bounds[name]
-    ones, zeros = binned.rows(name)
-    return high - (high - low) * _share_at_most(binned, zeros, ones, log_beta, alpha)
+    (low, high), k = binned.bounds[name], list(binned.bounds).index(name)
+    ones, zeros = 1 + 2 * k, 2 + 2 * k
+    least = high - (high - low) * _share_at_most(binned, zeros, ones, log_beta, alpha)
+    return least, low + (high - low) * _share_at_most(binned, ones, zeros, log_beta, alpha)
 
 
 def _share_at_most(

@@ -154,11 +154,6 @@ class BinnedDraws:
         edges = np.concatenate([self.log_low, self.log_high])
         return edges, np.concatenate([self.count - up, up], axis=1)
 
-    def rows(self, name: str) -> tuple[int, int]:
-        """Return the two rows of a feature: how far it is from its least value, and from 1."""
-        k = list(self.bounds).index(name)
-        return 1 + 2 * k, 2 + 2 * k
-
     def capped(self, log_level: Array, row: int = 0, *, rounded: str = "down") -> Cells:
         """Return the draws with w capped at each level, by cells below it.
 

@@ -23,8 +23,7 @@ from quasir.estimation.betting import (
     acceptance_rate_at_least,
     acceptance_rate_at_most,
     is_shown,
-    moment_at_least,
-    moment_at_most,
+    moment_bounds,
     upper_bounds,
 )
 from quasir.estimation.binned_draws import BinnedDraws
@@ -199,17 +198,11 @@ def guarantees(
         bound(binned, log_betas, alpha=half)
         for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
     ]
-    moments = {
-        name: [
-            bound(binned, name, log_betas, alpha=half)
-            for bound in (moment_at_least, moment_at_most)
-        ]
-        for name in binned.bounds
-    }
+    ends = {name: moment_bounds(binned, name, log_betas, alpha=half) for name in binned.bounds}
     return Guarantee(
         **upper,
         acceptance_rate=np.stack(rate, axis=1),
-        moments={name: np.stack(ends, axis=1) for name, ends in moments.items()},
+        moments={name: np.stack(pair, axis=1) for name, pair in ends.items()},
         confidence=confidence,
         basis=assumptions.basis,
     )
