@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,10 @@ import pyarrow.parquet as pq
 
 import quasir as qr
 from benchmarks.show import best
-from quasir.core.streams import DrawStreams
 from quasir.engines import Local, Ray
 from quasir.runs.active_run import TEXT_BLOCKS_A_SHARD
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.shard_work import draw_shard
 from quasir.store import Store
-from quasir.store.store import write_shard
 
 DRAWS = 100_000_000
 SHARDS = 24
@@ -151,17 +147,8 @@ def engine_rows(shards):
 
 def shard_row():
     target, base = biographies()
-    draw = partial(
-        draw_shard,
-        target,
-        base,
-        streams=DrawStreams(0),
-        blocks_a_shard=TEXT_BLOCKS_A_SHARD,
-        number=0,
-        size=1024 * TEXT_BLOCKS_A_SHARD,
-    )
     start = time.perf_counter()
-    draws = draw()
+    draws = qr.draw(target, base, 1024 * TEXT_BLOCKS_A_SHARD, seed=0)
     drawing = time.perf_counter() - start
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "run", 0, TEXT_BLOCKS_A_SHARD)
@@ -170,7 +157,6 @@ def shard_row():
             store.add(0, draws.rows)
 
         keeping = best(keep, 5)
-        assert write_shard(store.location, 0, draws.rows, 0, store.origin) == store.shards[0].sha256
     return (
         "a shard of 4,096 texts: writing, hash and manifest, share of drawing",
         keeping / drawing,

@@ -12,7 +12,7 @@ from scipy import stats
 
 import quasir as qr
 from benchmarks.show import best
-from quasir.cli.tradeoff import tradeoff as command
+from quasir.cli.reading import tradeoff as command
 
 DRAWS = 10_000_000
 COLUMNS = ["log_p", "log_q", "feature:even"]

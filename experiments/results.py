@@ -16,7 +16,8 @@ from typing import Any
 import quasir as qr
 from quasir.core.files import make_folder, write_json, write_with
 from quasir.core.progress import Lines
-from quasir.runs.pipeline import begin, draw_all, prepare
+from quasir.runs.active_run import begin, prepare
+from quasir.runs.pipeline import draw_all
 from quasir.store import MANIFEST, locked
 
 __all__ = ["OUT", "Bounds", "Place", "Result", "Row", "cell", "main", "per_cent"]

@@ -39,8 +39,7 @@ from quasir.errors import InputError
 from quasir.metrics import perplexity
 from quasir.recipes.building import located
 from quasir.recipes.schema import Recipe
-from quasir.runs.active_run import ActiveRun
-from quasir.runs.pipeline import begin, prepare
+from quasir.runs.active_run import ActiveRun, begin, prepare
 from quasir.samplers.rwmh import Editor
 from quasir.store import Store, locked
 from quasir.targets.product import Product
@@ -223,7 +222,7 @@ def _models(run: ActiveRun, masked: MaskedLM, reporter: Reporter) -> Models:
     limit = run.recipe.max_tokens
     try:
         editor = qr.text.MaskedLM(
-            model=masked.model, tokenizer=masked.tokenizer, base=run.target.base
+            model=masked.model, tokenizer=masked.tokenizer, base=run.pair[0].base
         )
         editor.name = masked.name
     except InputError:
@@ -234,7 +233,7 @@ def _models(run: ActiveRun, masked: MaskedLM, reporter: Reporter) -> Models:
         )
         # The base has its own limit; the editor's must not cut a text that the base can give.
         limit = min(SPARE * limit, masked.max_tokens or SPARE * limit)
-    return Models(run.target, run.proposal, editor, limit)
+    return Models(run.pair[0], run.pair[1], editor, limit)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -18,8 +18,7 @@ from quasir.core.formatting import rounded_down, rounded_up
 from quasir.estimation.guarantee import Guarantee
 from quasir.report.page import About, page
 from quasir.report.sentences import _SUPERSCRIPTS, TIMES, guarantee_sentences
-from quasir.runs.outcome import choose_beta
-from quasir.runs.sampling import sample_run
+from quasir.runs.sampling import choose_beta, sample_run
 
 BASE = qr.Table({"he": 0.9, "she": 0.1})
 SHE = qr.Feature("she", lambda x: x == "she", boolean=True)

@@ -9,7 +9,7 @@ import quasir as qr
 from quasir import recipes
 from quasir.cli.main import document
 from quasir.estimation.quantities import GUARANTEED, OPTIONS
-from quasir.recipes.describe import asked
+from quasir.recipes.explain import asked
 
 P, Q = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
 CURVE = qr.tradeoff(qr.draw(P, Q, 20_000, seed=0))

@@ -11,9 +11,9 @@ import pytest
 
 import quasir as qr
 from quasir.core import formatting
-from quasir.runs.pipeline import begin, prepare
+from quasir.runs.active_run import begin, prepare
 from quasir.store.manifest import seal_of
-from tests.cli.helpers import LETTERS, POISSONS, advice_in, follow, inside
+from tests.cli.helpers import POISSONS, advice_in, follow, inside
 
 SOURCE = Path(qr.__file__).parent
 
@@ -39,13 +39,6 @@ def test_the_hint_of_run_works_also_where_the_constraint_could_not_be_met(tmp_pa
     assert f"at beta = {beta}" in err
     assert ("could not be met" in err) == ("could not be met" in out)
     assert run.is_dir()
-
-
-def test_a_constraint_on_the_command_line_is_still_an_error_where_it_cannot_be_met(tmp_path):
-    run, *_ = made(tmp_path)
-    code, _, err = inside("sample", run, "--tvd", "1e-9")
-    assert code == 1
-    assert "cannot be" in err
 
 
 def test_too_few_samples(tmp_path):
@@ -123,16 +116,6 @@ def test_a_damaged_run(tmp_path, recipe, harm):
     np.testing.assert_array_equal(qr.Draws.load(run).log_p, before)
 
 
-@pytest.mark.parametrize("harm", [damage, lambda run: shutil.rmtree(run / "draws")])
-def test_damaged_draws_that_no_recipe_made(tmp_path, harm):
-    qr.Draws.from_arrays([0.0] * 200, [-1.0] * 200).save(tmp_path / "my run")
-    harm(tmp_path / "my run")
-    code, _, err = inside("tradeoff", tmp_path / "my run")
-    assert code == 1
-    assert advice_in(err) == []
-    assert "save them again" in " ".join(err.split())
-
-
 def test_a_run_that_nobody_draws_any_more(tmp_path):
     run, *_ = made(tmp_path, POISSONS, "draw", "--draws", 2000)
     recipe = run / "recipe.yaml"
@@ -174,13 +157,6 @@ def test_a_ceiling_can_be_asked_for(tmp_path):
     assert "at beta = 148.4" in err
 
 
-def test_a_ceiling_that_the_draws_show_needs_no_advice(tmp_path):
-    run, *_ = made(tmp_path, LETTERS.replace("tvd: 0.02", "tvd: 1e-9"))
-    lines, err = follow(formatting.command("sample", run, "-n", 10, "--kl", "1e-9"))
-    assert len(lines.splitlines()) == 10
-    assert "at beta = 2.5" in err
-
-
 @pytest.mark.parametrize("line", ["doctor", "recipes", "models get smollm2"])
 def test_commands_without_a_run(line):
     follow(f"quasir {line}")
@@ -190,14 +166,14 @@ KNOWN = {
     "cli/ending.py": 1,
     "cli/init.py": 1,
     "cli/run.py": 1,
-    "cli/watch.py": 1,
+    "cli/watch.py": 2,
     "cli/tune.py": 2,
-    "runs/stored_run.py": 1,
-    "runs/outcome.py": 1,
+    "runs/stored_run.py": 2,
     "recipes/building.py": 1,
     "recipes/explain.py": 1,  # marks around a name, no command
     "text/server_kinds.py": 3,  # the same
-    "runs/finding.py": 1,
+    "core/hub.py": 1,
+    "text/loading.py": 1,
     "store/store.py": 1,
     "text/fetching.py": 1,
     "text/served.py": 1,

@@ -99,22 +99,6 @@ def test_n_is_lowered_where_the_draws_are_few(letters):
     assert any("in a run, not 5,000" in note for note in told["notes"])
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (("--samplers", ","), 1, "no sampler is named"),
-        (("--samplers", "qrs,gibbs"), 1, "no sampler is called 'gibbs'"),
-        (("--rates", "0.1,often"), 1, "a rate is 'often'"),
-        (("--rates", "0"), 1, "above 0 and at most 1"),
-    ],
-)
-def test_a_wrong_constraint_is_refused_before_anything_is_drawn(tmp_path, options, code, message):
-    (tmp_path / "r.yaml").write_text(LETTERS)
-    _, err = quasir("compare", tmp_path / "r.yaml", "--out", tmp_path / "run", *options, code=code)
-    assert message in err
-    assert not (tmp_path / "run").exists()
-
-
 def test_another_recipe_or_seed_is_refused(letters, tmp_path):
     run, _ = letters
     (tmp_path / "r.yaml").write_text(LETTERS.replace("x: 0.4", "x: 0.5"))

@@ -12,7 +12,7 @@ import pytest
 import quasir as qr
 from quasir.cli import ending
 from quasir.cli.bar import Bars
-from quasir.cli.ending import run_in, write_traceback
+from quasir.cli.ending import write_traceback
 from quasir.runs import draw_shards, fitting
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
@@ -45,27 +45,6 @@ def test_a_bug_is_two_lines_and_a_file_in_the_cache(monkeypatch, tmp_path):
     assert "RuntimeError: of several" in file.read_text()
     assert "quasir run poissons" in file.read_text()
     assert len(err) < 800
-
-
-def test_a_bug_in_a_run_has_its_file_there(monkeypatch, tmp_path):
-    run = tmp_path / "run"
-    qr.Draws.from_arrays([0.0] * 20, [0.0] * 20).save(run)
-    fail_with(monkeypatch, KeyError("no message of its own"))
-    for given in (["tradeoff", run], ["draw", "poissons", "--out", run], ["x", f"--out={run}"]):
-        code, _, err = inside(*given)
-        assert code == 70
-        assert two_lines(err).parent == run
-    # The files of a bug do not harm the run.
-    monkeypatch.undo()
-    assert inside("tradeoff", run)[0] == 0
-
-
-def test_the_run_of_a_command_line(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    qr.Draws.from_arrays([0.0] * 20, [0.0] * 20).save("runs/mine")
-    assert run_in(["run", "mine.yaml"]) == Path("runs/mine")
-    assert run_in(["run", "other.yaml", "--seed", "3"]) is None
-    assert run_in(["run", "a" * 5000, "nul\0"]) is None
 
 
 def test_where_no_file_can_be_written_the_traceback_is_shown(monkeypatch):

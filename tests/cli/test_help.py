@@ -49,17 +49,6 @@ def test_bash_completes_commands_after_the_installation(command, tmp_path):
     assert completed.stdout.split() == ["report", "recipes"]
 
 
-def test_zsh_has_a_function_that_completes(command, tmp_path):
-    assert command("quasir --install-completion zsh").returncode == 0
-    assert "fpath" in (tmp_path / ".zshrc").read_text()
-    function = (tmp_path / ".zfunc" / "_quasir").read_text()
-    assert "_QUASIR_COMPLETE=complete_zsh" in function
-    completed = command("_QUASIR_COMPLETE=complete_zsh _TYPER_COMPLETE_ARGS='quasir re' quasir")
-    assert "report" in completed.stdout
-    assert "recipes" in completed.stdout
-    assert "doctor" not in completed.stdout
-
-
 def test_the_command_alone_shows_its_help(command):
     shown = command("quasir")
     assert "Usage: quasir" in shown.stdout + shown.stderr

@@ -19,11 +19,6 @@ WRONG = [
     ("plan --se inf", "--se"),
     ("plan --se -1", "--se"),
     ("plan --se 1e-300", "more than 1e+18 draws"),
-    ("plan --se 0.1 --hours 0", "--hours"),
-    ("plan --se 0.1 --hours -1", "--hours"),
-    ("plan --se 0.1 --hours nan", "--hours"),
-    ("plan --se 0.1 --machines 0", "--machines"),
-    (f"plan --se 0.1 --machines {10**30}", "--machines"),
     ("plan --se 0.1 --of nothing", "no estimate 'nothing'"),
     ("sample --tvd 2", "tvd is 2"),
     ("sample --tvd -1", "tvd is -1"),
@@ -76,12 +71,6 @@ def test_a_wrong_value_is_a_wrong_command_line(run, line, named):
     code, out, err = inside(command, run, *options)
     assert (code, out) == (2, "")
     assert named in err
-
-
-def test_a_small_value_that_can_be_used(run):
-    code, out, _ = inside("plan", run, "--se", "1e-5", "--hours", "1e-300")
-    assert code == 0
-    assert "machines" in out
 
 
 def test_largest_seed(run, tmp_path):

@@ -16,7 +16,7 @@ from quasir.compare import compare_recipe
 from quasir.core import files
 from quasir.recipes import Recipe
 from quasir.recipes.building import located
-from quasir.runs.pipeline import begin, prepare
+from quasir.runs.active_run import begin, prepare
 from quasir.runs.tune import tune_recipe
 from quasir.store import Store
 from tests.cli.helpers import LETTERS, POISSONS, inside
@@ -89,6 +89,17 @@ def test_a_name_that_no_file_has_in_python(tmp_path, monkeypatch, call, name):
 @pytest.mark.parametrize("name", NAMES[:4], ids=range(4))
 def test_a_model_of_a_long_name_is_no_folder(name):
     assert located(Recipe(base=name), Path("here")).base.model == name
+
+
+def test_a_mistyped_model_leaves_no_folder(recipe, tmp_path):
+    recipe.write_text("base: quasir/biografies\n")
+    code, _, err = inside("run", recipe, "--out", tmp_path / "new")
+    assert code == 2
+    assert "quasir/biografies" in err
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    assert inside("run", recipe, "--out", tmp_path / "mine")[0] == 2
+    assert (tmp_path / "mine").exists()  # it was there before
 
 
 def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
@@ -227,16 +238,6 @@ def test_what_must_write_says_that_it_cannot(read_only):
     code, _, err = look("run", "poissons", "--out", run / "new" / "run")
     assert code == 1
     assert "could not be written: Permission denied" in err
-
-
-def test_a_run_is_opened_without_a_lock(recipe, tmp_path):
-    run = tmp_path / "run"
-    assert inside("run", recipe, "--out", run)[0] == 0
-    (run / ".lock").unlink()
-    opened = qr.open_run(run)
-    assert len(opened.samples) == 100
-    assert inside("sample", run, "-n", 10)[0] == 0
-    assert not (run / ".lock").exists()
 
 
 def test_draws_without_items_have_no_samples(tmp_path):

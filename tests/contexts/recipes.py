@@ -9,10 +9,7 @@ WORDS = {
 }
 RECIPE = {
     "base": {"table": WORDS},
-    "features": {
-        "begins": {"search": "^{letter}"},
-        "z": {"search": "z$"},
-    },
+    "features": {"begins": {"search": "^{letter}"}, "z": {"search": "z$"}},
     "want": {"begins": 1},
     "lambda": {"z": 1.0},
     "choose": {"tvd": 0.05},

@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.errors import InputError
-from quasir.runs.allocation import (
-    Need,
-    allocated,
-    most_draws,
-    need_of,
-    pilot,
-    shared_out,
-)
-from quasir.store.context_store import Piece, layout
+from quasir.runs.allocation import Need, allocated, most_draws, need_of, pilot, shared_out
+from quasir.store.store import Piece, layout
 
 
 def test_a_pilot_is_equal():

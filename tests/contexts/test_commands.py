@@ -120,11 +120,6 @@ def test_a_context_that_is_not_there(run, tmp_path):
         command("tradeoff", tmp_path / "plain", "--context", 0)
 
 
-def test_a_plan_for_nothing(run):
-    with pytest.raises(InputError, match="a plan is for a standard error"):
-        command("plan", run, "--context", 0)
-
-
 def test_a_prompt_with_a_field_and_no_contexts(tmp_path):
     recipe = {
         "base": {"model": "quasir/biographies", "prompt": "{name}"},

@@ -17,7 +17,7 @@ from quasir.recipes import from_dict
 from quasir.recipes.building import build, resolve
 from quasir.recipes.placeholders import Context, fill
 from quasir.store import Store
-from quasir.store.context_store import ContextStore
+from quasir.store.store import ContextStore
 from tests.contexts.recipes import CONTEXTS, RECIPE, law
 
 
@@ -165,12 +165,6 @@ def test_other_contexts_are_refused(run, contexts, said):
         qr.run(RECIPE, out=run.folder, contexts=contexts, progress=False)
 
 
-def test_another_recipe_is_refused(run):
-    other = RECIPE | {"lambda": {"z": 2.0}}
-    with pytest.raises(StoreError, match="is a run of another recipe"):
-        qr.run(other, out=run.folder, contexts=CONTEXTS, progress=False)
-
-
 def test_a_run_without_contexts_and_one_with(run, tmp_path):
     plain = {"base": {"table": {"a": 1.0}}, "choose": {"beta": 1}}
     qr.run(plain, out=tmp_path / "plain", draws=10, progress=False)
@@ -230,46 +224,3 @@ def test_a_manifest_or_a_table_that_was_edited(tmp_path):
     recipe.write_text(recipe.read_text().replace("z$", "y$"))
     with pytest.raises(StoreError, match="changed by hand"):
         _ = qr.open_run(made.folder).recipe
-
-
-def test_a_recipe_that_names_no_field(tmp_path):
-    plain = {"base": {"table": {"a": 1.0}}, "choose": {"beta": 1}}
-    with pytest.raises(InputError, match="refers to no field"):
-        qr.run(plain, out=tmp_path / "r", contexts=["a"], progress=False)
-    assert not (tmp_path / "r").exists()
-
-
-def test_hostile_texts_stay_texts(tmp_path):
-    odd = ["<script>alert(1)</script>", "{letter}", "{{letter}}", "a\u2028b", "\\", '"', "é" * 5000]
-    recipe = RECIPE | {
-        "features": {"not": {"contains": "{letter}"}},
-        "want": {"not": 0},
-        "lambda": {},
-        "choose": {"acceptance_rate": 0.5},
-    }
-    run = qr.run(recipe, out=tmp_path / "r", draws=700, contexts=odd, progress=False)
-    assert run.certificate.served == len(odd)
-    assert [one.fields["letter"] for one in run] == odd
-    page = (run.folder / "report.html").read_text()
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    lines = (run.folder / "samples.jsonl").read_bytes().split(b"\n")[:-1]
-    assert [json.loads(line)["context"] for line in lines] == sorted(
-        json.loads(line)["context"] for line in lines
-    )
-
-
-@pytest.mark.slow
-def test_a_thousand_contexts_make_few_files(tmp_path):
-    contexts = [{"letter": "abcd"[i % 4], "number": i} for i in range(1000)]
-    run = qr.run(
-        RECIPE | {"choose": {"acceptance_rate": 0.1}},
-        out=tmp_path / "r",
-        draws=20_000,
-        contexts=contexts,
-        progress=False,
-    )
-    assert run.certificate.contexts == 1000
-    assert len(list(run.folder.rglob("*"))) < 20
-    assert (run.folder / "report.html").read_text().count('<tr id="context-') == 1000
-    assert sum(run.store.counts()) == 20_000

@@ -13,7 +13,7 @@ from quasir.recipes import from_dict
 from quasir.recipes.placeholders import read_contexts
 from quasir.runs.contexts import Builder, Entry
 from quasir.runs.draw_shards import draw_together
-from quasir.store.context_store import Piece
+from quasir.store.store import Piece
 
 pytest.importorskip("torch")
 
@@ -56,15 +56,6 @@ def test_mixed_batches_draw_what_each_context_draws_alone(recipe):
         np.testing.assert_array_equal(draws.log_u, alone.log_u)
 
 
-def test_prompts_of_contexts_are_shared_by_no_other(tmp_path):
-    """The draws of a context are from its own prompt: scored under another, they differ."""
-    builder, entries = parts_of({})
-    first, second = (builder.pair(entry)[1] for entry in entries[:2])
-    draws = draw_together(builder, entries, [Piece(0, 0, 20), Piece(1, 0, 20)])
-    np.testing.assert_allclose(draws[0].log_q, first.log_prob(draws[0].items), atol=1e-3)
-    assert np.abs(draws[0].log_q - second.log_prob(draws[0].items)).max() > 0.5
-
-
 def test_a_run_with_a_model(tmp_path):
     recipe = {
         "base": BASE,
@@ -94,16 +85,5 @@ def test_a_context_longer_than_the_model_names_its_line(tmp_path):
             {"base": BASE, "max_tokens": 6, "choose": {"beta": 1}},
             out=tmp_path / "r",
             contexts=path,
-            progress=False,
-        )
-
-
-def test_a_model_without_a_template(tmp_path):
-    base = {"model": "quasir/biographies", "chat": [{"role": "user", "content": "{text}"}]}
-    with pytest.raises(InputError, match=r"contexts\[0\]: .*has no chat template"):
-        qr.run(
-            {"base": base, "max_tokens": 6, "choose": {"beta": 1}},
-            out=tmp_path / "r",
-            contexts=CONTEXTS,
             progress=False,
         )

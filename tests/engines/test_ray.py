@@ -7,7 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import quasir as qr
 from quasir.engines import Local, Ray
@@ -205,13 +204,6 @@ def test_a_cluster_of_its_own(whole, tmp_path):
     assert not ray.is_initialized()
 
 
-@pytest.mark.slow
-def test_no_cluster_answers(tmp_path):
-    store = create(tmp_path / "run")
-    with pytest.raises(qr.errors.InputError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
-        draw_into(store, TARGET, PROPOSAL, 10, engine=Ray("127.0.0.1:1"))
-
-
 @pytest.mark.parametrize("options", [["--json"], []])
 def test_what_ray_prints_is_no_data(tmp_path, monkeypatch, options):
     """Ray prints on the driver's stdout that a machine was lost."""
@@ -229,15 +221,3 @@ def test_what_ray_prints_is_no_data(tmp_path, monkeypatch, options):
     assert "marked dead" in err
     assert "marked dead" not in out
     assert not options or json.loads(out)["drawn"] == 2000
-
-
-def test_options_that_do_not_go_together(tmp_path):
-    code, _, err = inside("draw", "poissons", "--out", tmp_path / "run", "--address", "auto")
-    assert code == 2
-    assert "--engine ray" in err
-
-
-def test_the_expected_scores(whole):
-    """The comparison above is of draws that are right, and not only alike."""
-    draws = qr.Draws.load(whole)
-    np.testing.assert_allclose(draws.log_p, stats.poisson(11).logpmf(draws.items), rtol=1e-12)

@@ -12,7 +12,8 @@ from quasir.compare import compare
 from quasir.compare.comparison import draws_to_hold, run_seed, stretches_for
 from quasir.compare.sampler_table import Cost, Stretches
 from quasir.core.progress import Quiet
-from quasir.runs.pipeline import begin, draw_all, prepare
+from quasir.runs.active_run import begin, prepare
+from quasir.runs.pipeline import draw_all
 from tests.cli.helpers import LETTERS
 from tests.compare.pools import letters, places
 

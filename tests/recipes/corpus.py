@@ -2,10 +2,6 @@
 
 GOOD = "base: {poisson: 3}\n"
 
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 10)}]\n" for i in range(12)
-)
-
 TEXTS = {
     "empty": ("", 1, "a recipe is a mapping"),
     "only a comment": ("# nothing\n", 1, "a recipe is a mapping"),
@@ -18,33 +14,24 @@ TEXTS = {
     "NUL": ("base: {poisson: 3}\nabout: a\0b\n", 2, "'\\x00'"),
     "escape": ("base: {poisson: 3}\nabout: \x1b[31m\n", 2, "'\\x1b'"),
     "surrogate": ("about: a\ud800\n", 1, "no YAML"),
-    "tag int": (GOOD + "draws: !!int abc\n", 2, "'abc' is not a number"),
-    "tag float": (GOOD + "choose: {tvd: !!float x}\n", 2, "'x' is not a number"),
-    "tag bool": (GOOD + "about: !!bool maybe\n", 2, "'maybe' is not true or false"),
-    "tag timestamp": (GOOD + "about: !!timestamp abc\n", 2, "!!timestamp means nothing"),
+    "tag int": (GOOD + "draws: !!int 3\n", 2, "!!int means nothing"),
     "tag binary": (GOOD + "about: !!binary =\n", 2, "!!binary means nothing"),
-    "tag set": ("base: !!set {a, b}\n", 1, "!!set means nothing"),
-    "tag omap": ("base: !!omap [a: 1]\n", 1, "!!omap means nothing"),
     "tag python": ("base: !!python/object/apply:os.system [ls]\n", 1, "means nothing"),
     "tag own": ("base: !mine 3\n", 1, "!mine means nothing"),
     "binary digits": (GOOD + "draws: 0b_\n", 2, "not a number"),
     "octal": (GOOD + "draws: 0100\n", 2, "in base 8"),
     "base 60": (GOOD + "draws: 1:30\n", 2, "in base 60"),
-    "digits": (GOOD + f"seed: {'9' * 5000}\n", 2, "5,000 characters is too long"),
-    "hex digits": (GOOD + f"seed: 0x{'f' * 5000}\n", 2, "is too long"),
-    "float digits": (GOOD + f"choose: {{tvd: 0.{'1' * 5000}}}\n", 2, "is too long"),
-    "itself": ("base: &a {table: *a}\n", 1, "contains itself"),
-    "itself in a list": ("base: &a [*a]\n", 1, "contains itself"),
-    "no anchor": ("base: *a\n", 1, "stands for nothing"),
-    "alias as a key": ("base: &a {x: 1}\n*a : 3\n", 2, "a key is a text"),
-    "laughs": (LAUGHS, 5, "more than 100,000 values"),
+    "digits": (GOOD + f"seed: {'9' * 5000}\n", 2, "is not a number"),
+    "anchor": ("base: &a {table: *a}\n", 1, "write the value out"),
+    "alias": ("base: *a\n", 1, "write the value out"),
+    "alias as a key": (GOOD + "*a : 3\n", 2, "write the value out"),
+    "merge": (GOOD + "<<: {seed: 3}\n", 2, "not known here"),
     "many values": (f"base: [{'a,' * 200_000}]", 1, "more than 100,000 values"),
     "brackets": ("base: " + "[" * 10_000, 1, "nested more than 30 deep"),
     "closed brackets": ("base: " + "[" * 10_000 + "]" * 10_000, 1, "nested more than 30 deep"),
     "braces": ("base: " + "{a: " * 10_000, 1, "nested more than 30 deep"),
     "dashes": ("base:\n  " + "- " * 10_000 + "a\n", 2, "nested more than 30 deep"),
     "10 MB": ("about: " + "a" * 10_000_000, 1, "at most 1,000,000"),
-    "merge": ("x: &x {poisson: 3}\nbase: {<<: *x}\n", 2, "merge keys"),
     "twice": (GOOD + "seed: 1\nseed: 2\n", 3, "given twice"),
     "twice, deep": (
         "base: {poisson: 3}\nproposal:\n  mixture:\n    - table: {a: 1, b: 1, a: 2}\n",

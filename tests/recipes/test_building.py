@@ -7,7 +7,7 @@ import torch
 import quasir as qr
 from quasir import recipes
 from quasir.recipes.building import build, own_files, resolve
-from quasir.recipes.describe import asked
+from quasir.recipes.explain import asked
 from tests.recipes.test_parsing import BOTH, TABLE
 from tests.text.tiny import gpt2, t5, tokenizer
 
@@ -149,11 +149,6 @@ lambda: {b: 1.5}
     assert set(draws.features) == {"not a", "a", "b", "long"}
 
 
-def test_a_proposal_without_a_model(folder):
-    with pytest.raises(qr.errors.RecipeError, match="names no model"):
-        built("base: {poisson: 3}\nproposal: {prompt: x}\n", folder)
-
-
 def test_the_base_inside_a_mixture(tmp_path):
     text = TABLE + "proposal: {mixture: [base, {table: {a: 1, b: 3}, weight: 3}]}\n"
     built = build(recipes.parse(text, "x.yaml"), tmp_path)
@@ -172,21 +167,6 @@ def test_code_in_folders(tmp_path):
     assert built.features["a"](["a", "b"]).tolist() == [True, False]
     assert built.features["b"](["a", "b"]).tolist() == [False, True]
     assert list(own_files(recipe, tmp_path)) == ["one/mine.py", "two/mine.py"]
-
-
-def test_a_run_keeps_code_in_folders(tmp_path):
-    for name, body in (("one", "return x == 'a'"), ("two", "return x == 'b'")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "mine.py").write_text(f"def f(x):\n    {body}\n")
-    text = TABLE + "features: {a: {python: one/mine.py:f}, b: {python: two/mine.py:f}}\n"
-    (tmp_path / "mine.yaml").write_text(text + "draws: 2000\nsamples: 10\n")
-    path, out = tmp_path / "mine.yaml", tmp_path / "run"
-    qr.run(path, out=out, allow_code=True, progress=False)
-    for name in ("one", "two"):
-        kept = (out / name / "mine.py").read_text()
-        assert kept == (tmp_path / name / "mine.py").read_text()
-    run = qr.run(out, allow_code=True, progress=False)  # from its own copy
-    assert {"a", "b"} <= set(qr.Draws.load(run.folder).features)
 
 
 def test_code_that_ends_the_program(tmp_path):

@@ -3,7 +3,7 @@
 import json
 
 from quasir import recipes
-from quasir.recipes.describe import MODELS, terms_of
+from quasir.recipes.explain import MODELS, terms_of
 from tests.cli.helpers import inside
 
 

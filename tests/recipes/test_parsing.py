@@ -104,7 +104,6 @@ def test_a_text_that_is_no_recipe(name, loader, monkeypatch):
         (TABLE + "proposal:\n  mixture:\n    - base\n    - {top_k: 2}\n", 5, "names no model"),
         (TABLE + "draws: true\n", 2, "must be an integer"),
         (TABLE + "draws: '5'\n", 2, "must be an integer"),
-        (TABLE + "draws: 1e5\n", 2, "write 100000 or 1.0e+5"),
         (TABLE + "draws: 2.5\n", 2, "must be an integer"),
         (TABLE + "draws: .inf\n", 2, "must be an integer"),
         (TABLE + "draws: 1.0e+200\n", 2, "less than or equal to 1000000000000"),
@@ -201,9 +200,9 @@ def test_base_is_a_proposal():
 
 
 def test_numbers_as_they_are_written():
-    text = TABLE + "draws: 1.0e+5\nseed: 7\nchoose: {acceptance_rate: 1e-2}\n"
+    text = TABLE + "draws: 1.0e+5\nfit: 1e5\nseed: 7\nchoose: {acceptance_rate: 1e-2}\n"
     recipe = recipes.parse(text, "x.yaml")
-    assert (recipe.draws, recipe.seed) == (100_000, 7)
+    assert (recipe.draws, recipe.fit, recipe.seed) == (100_000, 100_000, 7)
     assert isinstance(recipe.draws, int)
     assert recipe.choose.asked == {"acceptance_rate": 0.01}
     assert recipes.parse(f"{TABLE}seed: {2**128 - 1}", "x.yaml").seed == 2**128 - 1
@@ -239,10 +238,9 @@ def test_dates_are_texts():
     assert recipes.parse(recipes.dump(recipe), "y.yaml") == recipe
 
 
-def test_aliases_and_plain_tags_work():
-    text = "base: &b {table: &t {a: !!float 1, !!str 2: 3}}\nproposal: {table: *t}\n"
-    recipe = recipes.parse(text, "x.yaml")
-    assert recipe.proposal.table == {"a": 1.0, "2": 3.0}
+def test_a_part_of_a_dictionary_may_stand_in_it_twice():
+    table = {"table": {"a": 1.0, "2": 3.0}}
+    assert recipes.from_dict({"base": table, "proposal": table}).proposal.table == table["table"]
 
 
 def test_large_recipes_that_are_right():
@@ -263,17 +261,6 @@ def test_many_mistakes_are_cut():
 def test_paths_that_are_no_files(path):
     with pytest.raises(qr.errors.RecipeError):
         recipes.read(Path(path))
-
-
-@pytest.mark.parametrize(
-    "name", ["a" * 5000, "a\0b", "/dev/zero", "", "no\nsuch\u202e", "a/" * 3000]
-)
-def test_names_of_no_recipe(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(qr.errors.RecipeError) as caught:
-        recipes.find(name)
-    assert len(str(caught.value)) < 500
-    assert str(caught.value).isprintable()
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):

@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import quasir as qr
 from quasir.report.page import About
-from tests.report.reading import HOSTILE, biographies, check, page_of, poisson_draws
+from tests.report.reading import HOSTILE, biographies, check, page_of
 
 DRAWS = biographies(4000, hostile=True)
 CURVE = qr.tradeoff(DRAWS)
@@ -321,15 +321,6 @@ def test_light_and_dark(look, tmp_path, scheme):
     assert Path(picture).stat().st_size > 20_000
 
 
-def test_a_page_with_one_beta(look):
-    log_p = np.where(np.arange(200) % 2, -np.inf, 0.0)
-    draws = qr.Draws.from_arrays(log_p, np.zeros(200), [f"text {i}" for i in range(200)])
-    browser = look(page_of(draws, [], tvd=0.1))
-    assert not browser.find_element(By.ID, "beta").is_displayed()
-    assert [draw for draw, _ in listed(browser, "survives")] == list(range(0, 40, 2))
-    assert figure(browser, 0, 0).startswith("at most 0.0")
-
-
 def test_a_page_where_nothing_is_possible(look):
     draws = qr.Draws.from_arrays(np.full(50, -np.inf), np.zeros(50), ["x"] * 50)
     browser = look(page_of(draws, beta=1))
@@ -337,14 +328,6 @@ def test_a_page_where_nothing_is_possible(look):
     assert browser.find_element(By.ID, "warnings").is_displayed()
     assert "No draw of the 50 survives" in browser.find_element(By.ID, "texts-count").text
     assert browser.find_element(By.ID, "summary").text.startswith("fewer than 1 in")
-
-
-def test_a_page_of_integers(look):
-    draws = poisson_draws(3000)
-    browser = look(page_of(draws, [], tvd=0.05))
-    log_beta = float(state(browser)["logBeta"])
-    first = draws.accepted(log_beta=log_beta)[:20].tolist()
-    assert listed(browser, "survives") == [(i, str(draws.items[i])) for i in first]
 
 
 def test_the_rest_of_a_long_text_is_a_click_away(look):

@@ -57,14 +57,6 @@ def test_a_run_shows_itself_in_a_notebook(run):
     assert page.count("<table>") == 2
 
 
-def test_nothing_is_written_by_looking(run):
-    before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*") if path.is_file()}
-    opened = qr.open_run(run.folder)
-    _ = opened.draws, opened.curve, opened.certificate, opened.samples, opened.checks
-    after = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*") if path.is_file()}
-    assert after == before
-
-
 def test_the_same_call_goes_on(run):
     again = qr.run(LETTERS, out=run.folder, draws=6000, progress=False)
     assert len(again.draws) == 6000
@@ -121,11 +113,3 @@ def test_what_is_no_run(tmp_path):
         qr.run(LETTERS | {"draw": 3}, out=tmp_path / "x", progress=False)
     with pytest.raises(qr.errors.RecipeError, match="only texts, numbers, lists and mappings"):
         qr.run(LETTERS | {"about": object()}, out=tmp_path / "x", progress=False)
-
-
-def test_saved_draws_have_a_curve_but_no_certificate_to_choose(tmp_path):
-    qr.Draws.from_arrays([0.0] * 200, [-1.0] * 200).save(tmp_path / "run")
-    opened = qr.open_run(tmp_path / "run")
-    assert len(opened.draws) == opened.curve.n == 200
-    with pytest.raises(qr.errors.InputError, match=r"has no recipe\.yaml"):
-        _ = opened.certificate

@@ -3,17 +3,15 @@
 import json
 import os
 import resource
-import signal
-from functools import partial
 
 import pytest
 import yaml
 
 import quasir as qr
 from quasir.engines import Local, Ray
-from quasir.runs.pipeline import begin, draw_all, prepare
-from quasir.store import locked
-from quasir.store.context_store import open_store
+from quasir.runs.active_run import begin, prepare
+from quasir.runs.pipeline import draw_all
+from quasir.store.store import open_store
 from tests.cli.helpers import POISSONS, quasir, start
 from tests.contexts.recipes import CONTEXTS, RECIPE
 from tests.waiting import wait_until
@@ -77,19 +75,6 @@ def test_two_workers_draw_the_same(whole, tmp_path):
     assert facts(tmp_path / "run") == facts(uninterrupted)
 
 
-def test_stopped_by_hand(tmp_path):
-    (tmp_path / "r.yaml").write_text(LARGE.replace("2000000", "200000000"))
-    # Tests that are run in the background are deaf to the keyboard, and so would be their children.
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = start("draw", tmp_path / "r.yaml", "--out", tmp_path / "run", preexec_fn=listen)
-    wait_until(lambda: shards_in(tmp_path / "run") >= 1, process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "the same command goes on" in err
-    assert not open_store(tmp_path / "run").damaged()
-
-
 def test_no_room_on_the_disk(tmp_path):
     """A limit on the size of files is the disk that is full: the system refuses the write."""
     (tmp_path / "r.yaml").write_text(LARGE.replace("2000000", "300000"))
@@ -107,14 +92,6 @@ def test_no_room_on_the_disk(tmp_path):
     quasir("draw", tmp_path / "r.yaml", "--out", run)
     quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "whole")
     assert facts(run) == facts(tmp_path / "whole")
-
-
-def test_two_processes_on_one_run(tmp_path):
-    (tmp_path / "r.yaml").write_text(POISSONS)
-    with locked(tmp_path / "run"):
-        _, err = quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "run", code=1, apart=True)
-    assert "is in use by process" in err
-    quasir("draw", tmp_path / "r.yaml", "--out", tmp_path / "run")
 
 
 def test_an_edited_shard_is_named_and_redrawn_on_request(tmp_path):
@@ -180,15 +157,6 @@ def test_killed_at_any_write(drawn, tmp_path, monkeypatch):
         assert facts(run) == drawn, f"killed at write {limit}"
         limit += 4
     assert killed >= 8
-
-
-def test_damaged_shards_of_contexts_are_named_and_drawn_again(drawn, tmp_path):
-    path = tmp_path / "whole" / "draws" / "shard-00003.parquet"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(qr.errors.StoreError, match="shard-00003"):
-        draw_all(small(tmp_path / "whole"))
-    draw_all(small(tmp_path / "whole"), repair=True)
-    assert facts(tmp_path / "whole") == drawn
 
 
 def test_a_run_asked_to_stop_goes_on(drawn, tmp_path):

@@ -96,14 +96,6 @@ def test_too_few_are_drawn_on_for(tmp_path):
     assert caught.value.samples.items[0] in ("a", "b", "c", "<script>")
 
 
-def test_none_is_accepted(tmp_path):
-    store = drawn(tmp_path / "run", 1500)
-    certificate = qr.tradeoff(store, stream=True).at(log_beta=30.0)
-    sampled = sample_run(store, certificate, 5)
-    assert len(sampled.samples) == 0
-    assert sampled.samples.proposals == 1500
-
-
 def test_memory_is_that_of_a_shard(tmp_path):
     """The memory is that of the shards and summaries in hand, not of all draws."""
     peaks = []

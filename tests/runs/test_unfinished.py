@@ -5,7 +5,6 @@ import random
 import shutil
 import signal
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +13,14 @@ import pytest
 import quasir as qr
 from quasir.core.items import Strings, TokenTexts
 from quasir.core.streams import BLOCK, DrawStreams
-from quasir.core.types import Request
 from quasir.draws import draw_blocks as blocks
 from quasir.draws.draw_blocks import RowMaker, rows_at_once
-from quasir.runs import draw_shards, shard_work
+from quasir.runs import draw_shards, unfinished
 from quasir.runs.draw_shards import draw_into
-from quasir.runs.shard_work import UNFINISHED, kept_draws
+from quasir.runs.unfinished import UNFINISHED, kept_draws
 from quasir.store import Store
-from quasir.store.context_store import open_store
 from quasir.store.shard_format import joined, read_part, table_of, write
+from quasir.store.store import open_store
 from tests.cli.helpers import inside, start
 from tests.waiting import wait_until
 
@@ -57,9 +55,9 @@ def begun(folder, blocks_a_shard):
 @pytest.fixture
 def steps_of_50(monkeypatch):
     """Write every step, and let no step grow: as a target of some rows a second has it."""
-    monkeypatch.setattr(shard_work, "KEPT_EVERY", -1.0)
-    monkeypatch.setattr(shard_work, "QUICK", -1.0)
-    monkeypatch.setattr(shard_work, "CHECKED", 50)
+    monkeypatch.setattr(unfinished, "KEPT_EVERY", -1.0)
+    monkeypatch.setattr(unfinished, "QUICK", -1.0)
+    monkeypatch.setattr(unfinished, "CHECKED", 50)
 
 
 @pytest.mark.usefixtures("steps_of_50")
@@ -71,7 +69,7 @@ def test_killed_at_random_rows(tmp_path, monkeypatch, case):
     whole = begun(tmp_path / "whole", blocks_a_shard)
     with monkeypatch.context() as patch:
         # Whole blocks, as many at once as there are.
-        patch.setattr(shard_work, "CHECKED", 64 * BLOCK)
+        patch.setattr(unfinished, "CHECKED", 64 * BLOCK)
         draw_into(whole, Slow(), FLAT, n)
     store, kills = begun(tmp_path / "run", blocks_a_shard), 0
     target = Slow()
@@ -151,21 +149,6 @@ def test_a_run_that_is_drawn_on_keeps_the_draws_of_its_last_shard(tmp_path, dama
     assert draw_into(store, target, FLAT, 9000) == 4000 + 904 * damaged
     assert hashes(store) == hashes(whole)
     assert not (store.folder / "draws" / UNFINISHED).exists()
-
-
-def test_an_interrupted_call_says_what_is_kept(tmp_path):
-    class Interrupted(Slow):
-        def log_score(self, items):
-            if self.scored >= 2000:
-                raise KeyboardInterrupt
-            return super().log_score(items)
-
-    store = begun(tmp_path / "run", 4)
-    with pytest.raises(KeyboardInterrupt, match=r"draws are kept in .*run; the same") as stopped:
-        draw_into(store, Interrupted(), FLAT, 100_000)
-    kept = kept_draws(store)
-    assert kept >= 2000
-    assert f"{kept:,} draws" in str(stopped.value)
 
 
 def test_parts_of_several_kinds_are_joined_as_they_would_be_at_once():
@@ -251,8 +234,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "how",
-    ["one", *(pytest.param(how, marks=SLOW) for how in ("over", "workers", "interrupted"))],
+    "how", ["one", *(pytest.param(how, marks=SLOW) for how in ("over", "workers", "interrupted"))]
 )
 def test_a_slow_run_is_killed_again_and_again(recipe, tmp_path, monkeypatch, how):
     """A target of 200 texts a second: every kill, or Ctrl-C, leaves what was there before it."""
@@ -332,7 +314,7 @@ def test_a_large_model_computes_few_rows_at_once_whatever_the_time(lm, monkeypat
 
 def test_a_slow_model_that_is_killed_gives_the_same_bits(lm, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "NETWORK_WORK", 40 * lm.model.num_parameters() * 6)
-    monkeypatch.setattr(shard_work, "KEPT_EVERY", -1.0)
+    monkeypatch.setattr(unfinished, "KEPT_EVERY", -1.0)
     left, target = [1000], lm * qr.features.contains("e")
 
     class Dying(RowMaker):
@@ -357,20 +339,3 @@ def test_a_slow_model_that_is_killed_gives_the_same_bits(lm, tmp_path, monkeypat
     draw_into(longer, target, lm, 300)
     assert draw_into(store, target, lm, 300) == 108  # 192 of the 200 begin where they would have
     assert hashes(store) == hashes(longer)
-
-
-def test_a_part_of_a_request_is_that_of_the_whole(lm):
-    """Rows of a block alone: the uniforms are those that the whole block has."""
-    rng = DrawStreams(0).propose
-    whole = Request(rng(2), 0, 64).uniforms(6)
-    np.testing.assert_array_equal(Request(rng(2), 40, 50).uniforms(6), whole[40:50])
-
-
-def test_no_path_of_a_machine_is_in_the_names(tmp_path):
-    store, target = begun(tmp_path / "run", 1), Slow()
-    target.dies_at = 600
-    with pytest.raises(Killed):
-        draw_into(store, target, FLAT, 1000)
-    names = [path.name for path in Path(tmp_path / "run" / "draws" / UNFINISHED).iterdir()]
-    assert names
-    assert all(name.startswith("00000-00000") for name in names)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.runs.sampling import checked, sample_run, warnings_of
+from quasir.runs.sampling import AcceptanceSums, compared, sample_run, warnings_of
 
 TARGET = qr.Table(dict(zip("abcdef", [0.3, 0.25, 0.2, 0.1, 0.1, 0.05], strict=True)))
 PROPOSAL = qr.Table(dict(zip("abcdef", [0.05, 0.1, 0.1, 0.2, 0.25, 0.3], strict=True)))
@@ -22,7 +22,7 @@ def one(seed, stored, n, beta):
         # The certificate of the first draws against samples that go beyond them.
         more = sample_run(draws, certificate, n)
         assert len(more.samples) == n
-        return checked(more.samples, certificate, draws)[0]
+        return compared(more.samples, certificate, AcceptanceSums.of(draws, certificate))[0]
     return sampled.checks[0]
 
 
@@ -44,7 +44,7 @@ def test_samples_of_another_beta_are_found_out():
     right, wrong = curve.at(beta=4.0), curve.at(beta=0.5)
     sampled = sample_run(draws, wrong, 5000)
     assert not warnings_of(sampled.checks)
-    (check,) = checked(sampled.samples, right, draws)
+    (check,) = compared(sampled.samples, right, AcceptanceSums.of(draws, right))
     assert abs(check.z) > 4
     (warning,) = warnings_of([check])
     assert "standard errors apart" in warning

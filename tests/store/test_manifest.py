@@ -61,72 +61,15 @@ def test_the_manifest_is_what_was_said(tmp_path):
     assert "known" not in written
 
 
-def edited(tmp_path, shard=None, **values):
-    """Return the store after its manifest was edited, and its hash made anew."""
-    if not (tmp_path / "run").exists():
-        Store.create(tmp_path / "run", seed=1, blocks_a_shard=1).add(0, rows_of(5))
+@pytest.mark.parametrize(("name", "wrong"), [("format", 1), ("block", 512)])
+def test_another_format_is_refused(tmp_path, name, wrong):
+    Store.create(tmp_path / "run", seed=1)
     path = tmp_path / "run" / "manifest.json"
-    content = json.loads(path.read_text()) | values
-    content.pop("sha256", None)
-    for entry in content["shards"].values() if shard else ():
-        entry |= shard
-    content["sha256"] = seal_of({k: v for k, v in content.items() if k != "sha256"})
-    path.write_text(json.dumps(content))
-    return Store.open(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("name", "good", "wrong"),
-    [
-        ("format", [2], [0, 1, 3, 99, "2", None]),
-        ("seed", [0, 2**128 - 1], [-1, 2**128, True, 0.5, "1", None]),
-        ("block", [1024], [512, 1025, 0, None]),
-        ("blocks_a_shard", [1, 7], [0, -1, True, 1.0, "1", None]),
-        ("quasir", ["0.1"], [1, None, []]),
-        ("models", [[], [{}]], [{}, [1], "a", None]),
-        ("code", [{}, {"a": "b"}], [[], "a", None]),
-        ("shards_at", ["memory://x"], [1, [], {}]),
-        ("stopped", ["why"], [1, []]),
-        ("warnings", [[], ["a"]], ["a", [1], None]),
-        ("known", [{}, {"a": 1}], [True, "1", [], 1.5]),
-        ("workers", [1, 9], [0, -1, True, 1.5, "1"]),
-        ("machines", [1], [0, -1, True, 1.5]),
-    ],
-)
-def test_a_manifest_of_wrong_values_is_refused(tmp_path, name, good, wrong):
-    for value in good:
-        kept = getattr(edited(tmp_path, **{name: value}).manifest, name)
-        assert (list(kept) if isinstance(kept, tuple) else kept) == value
-    for value in wrong:
-        with pytest.raises(qr.errors.StoreError, match="cannot be read"):
-            edited(tmp_path, **{name: value})
-
-
-@pytest.mark.parametrize(
-    ("name", "good", "wrong"),
-    [
-        ("draws", [1, BLOCK], [0, -1, BLOCK + 1, True, 1.0, "1", None]),
-        ("sha256", ["ab"], [1, None, []]),
-        ("seconds", [0, 0.5, None], [-1, -0.1, True, "1", []]),
-        ("file", [[1, 2], [0], None], [[-1], [True], [0.5], "1", 1]),
-    ],
-)
-def test_a_shard_of_wrong_values_is_refused(tmp_path, name, good, wrong):
-    for value in good:
-        assert getattr(edited(tmp_path, {name: value}).shards[0], name) == value
-    for value in wrong:
-        with pytest.raises(qr.errors.StoreError, match="cannot be read"):
-            edited(tmp_path, {name: value})
-
-
-@pytest.mark.parametrize(
-    "wrong", ["shard-0.parquet", "shard-00000", "shard--0001.parquet", "shard-x.parquet", "other"]
-)
-def test_a_shard_of_a_wrong_name_is_refused(tmp_path, wrong):
-    entry = {"draws": 5, "sha256": "ab"}
-    assert list(edited(tmp_path, shards={"shard-100000.parquet": entry}).shards) == [100_000]
-    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
-        edited(tmp_path, shards={wrong: entry})
+    content = json.loads(path.read_text()) | {name: wrong}
+    del content["sha256"]
+    path.write_text(json.dumps(content | {"sha256": seal_of(content)}))
+    with pytest.raises(qr.errors.StoreError, match="this version reads format"):
+        Store.open(tmp_path / "run")
 
 
 ODD = st.one_of(
@@ -179,70 +122,39 @@ def changed(content, path, how, odd):
     return made
 
 
-def look(folder):
-    """Do with a run what a user does."""
-    store = Store.open(folder)
-    qr.Draws.load(store)
-    qr.tradeoff(store, stream=True)
-
-
 def refusal(folder):
     """Return why a run is refused, or None where it is not."""
     try:
-        look(folder)
+        Store.open(folder)
     except qr.errors.QuasirError as error:
         return str(error)
     return None
 
 
-def check(saved, content, data, sealed):
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_an_edited_manifest_is_refused_in_words(saved, content, data):
     path = data.draw(st.sampled_from(list(places(content))))
     how = data.draw(st.sampled_from(["replace", "remove", "add"]))
     made = changed(content, path, how, data.draw(ODD))
-    if sealed and isinstance(made, dict):
-        made.pop("sha256", None)
-        made["sha256"] = seal_of(made)
     before = (saved / "manifest.json").read_text()
     (saved / "manifest.json").write_text(json.dumps(made))
     try:
         message = refusal(saved)
     finally:
         (saved / "manifest.json").write_text(before)
+    assert (message is None) == (json.dumps(made) == json.dumps(content))
     assert message is None or 0 < len(message) < 5000
 
 
-QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
-
-
-@settings(max_examples=100, **QUIET)
-@given(st.data())
-def test_an_edited_manifest(saved, content, data):
-    check(saved, content, data, sealed=False)
-
-
-@settings(max_examples=200, **QUIET)
-@given(st.data())
-def test_a_manifest_that_was_edited_and_sealed_again(saved, content, data):
-    check(saved, content, data, sealed=True)
-
-
-@pytest.mark.slow
-@settings(max_examples=2000, **QUIET)
-@given(st.data())
-def test_many_manifests(saved, content, data):
-    check(saved, content, data, sealed=True)
-
-
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '"x"', "{}", "[" * 100_000, "\x00", '{"format": 1e999}']
+    "content",
+    [b"", b"{", b"[]", b"null", b'"x"', b"{}", b"[" * 100_000, b'{"format": 1e999}', b"\xff\xfe{"],
+    ids=range(9),
 )
-def test_what_is_no_manifest(saved, tmp_path, text):
-    (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(qr.errors.StoreError, match="cannot be read"):
-        Store.open(tmp_path)
-
-
-def test_bytes_that_are_no_text(tmp_path):
-    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe\x00{")
+def test_what_is_no_manifest(tmp_path, content):
+    (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(qr.errors.StoreError, match="cannot be read"):
         Store.open(tmp_path)

@@ -193,19 +193,6 @@ def test_a_store_of_numbers_alone(tmp_path):
     np.testing.assert_array_equal(qr.Draws.load(store).items, draws.items)
 
 
-def test_warnings_are_kept(tmp_path):
-    class Cut(qr.Table):
-        truncates = True
-
-    draws = qr.draw(LETTERS.log_score, Cut({"a": 1, "b": 1}), 2000, seed=0)
-    assert any("probability 0" in warning for warning in qr.tradeoff(draws).warnings)
-    assert any("probability 0" in warning for warning in qr.tradeoff(draws).at(beta=1).warnings)
-    draws.save(tmp_path / "run")
-    assert qr.Draws.load(tmp_path / "run").warnings == draws.warnings
-    plain = qr.draw(LETTERS, FLAT, 2000, seed=0)
-    assert plain.warnings == ()
-
-
 def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypatch):
     store, writes = Store.create(tmp_path / "run", seed=4, blocks_a_shard=1), []
     with monkeypatch.context() as patch:
@@ -220,12 +207,6 @@ def test_the_manifest_of_many_shards_is_not_written_with_each(tmp_path, monkeypa
     store.record(2000, Shard(1024, "x"))
     store.settle()
     assert len(Store.open(tmp_path / "run").shards) == 2001
-
-
-def test_a_run_far_below_the_folders_that_are_there(tmp_path):
-    draws = qr.Draws.from_arrays([0.0], [0.0])
-    draws.save(tmp_path / "not" / "yet" / "there")
-    same(qr.Draws.load(tmp_path / "not" / "yet" / "there"), draws)
 
 
 def test_a_lock_that_cannot_be_written(tmp_path):

@@ -103,7 +103,7 @@ class ContextsCertificate(Estimated):
     def __str__(self) -> str:
         lines = [f"{self.served:,} of {self.contexts:,} contexts, {self.n:,} draws in all; means:"]
         for key, part in self.estimates.items():
-            title = "proposals a sample" if key == "proposals" else title_of(key)
+            title = "proposals per sample" if key == "proposals" else title_of(key)
             lines.append(f"  {title:<19} {part}")
         if self.guarantee is not None:
             at = f"guaranteed, {self.guarantee.confidence:.4g}"

@@ -11,11 +11,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-KEPT = {
-    "fitting": "the draws of the fit are kept, and the same command goes on",
-    "drawing": "the draws are kept, and the same command goes on",
-    "drawing on": "the draws are kept, and the same command goes on",
-    "looking at the contexts": "the draws are kept, and the same command goes on",
+GOES_ON = "the draws are kept, and the same command goes on"
+KEPT = dict.fromkeys(("fitting", "drawing", "drawing on", "looking at the contexts"), GOES_ON) | {
     "comparing": "the draws are kept, no table was written, and the same command compares again",
     "summarising": "the draws are kept, and the same command reads them again",
 }

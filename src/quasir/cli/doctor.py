@@ -7,8 +7,6 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.resources import files
 from importlib.util import find_spec
@@ -19,6 +17,7 @@ import typer
 from scipy import stats
 
 from quasir.certificates.curve import tradeoff
+from quasir.cli.bar import say
 from quasir.cli.ending import FAILED
 from quasir.cli.options import Json
 from quasir.core import __version__
@@ -37,12 +36,7 @@ Model = Annotated[str | None, typer.Option(help="The model's name on the server.
 Key = Annotated[str | None, typer.Option(help="Environment variable that holds its key.")]
 
 
-def doctor(
-    json: Json = False,
-    server: Server = None,
-    model: Model = None,
-    key: Key = None,
-) -> None:
+def doctor(json: Json = False, server: Server = None, model: Model = None, key: Key = None) -> None:
     """Show versions and devices, and test a draw or a server.
 
     It also shows where models and caches are. The self-test draws Poisson(11) from Poisson(10), and
@@ -55,61 +49,68 @@ def doctor(
     Example: quasir doctor --server http://localhost:8000/v1
     """
     if server is not None:
-        _probe(server, model, key, json)
+        from quasir.text import Served
+
+        served = Served(server, model=model, key=key)
+        say(f"probing {served.client.root} with some 500 short requests")
+        probe = served.probe
+        print(jsonlib.dumps(probe.to_dict(), indent=2) if json else "\n".join(probe.lines()))
+        if not probe.good_for:
+            raise typer.Exit(FAILED)
         return
-    facts: dict[str, Mapping[str, Any]] = {
-        "versions": versions(PACKAGES),
+    facts: dict[str, dict[str, Any]] = {
+        "versions": {
+            "quasir": __version__,
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES},
+        },
         "extras": extras(),
         "devices": devices(),
-        "places": places(),
+        "places": {
+            "python": sys.executable,
+            "quasir": str(files("quasir")),
+            "models": str(files("quasir") / "text" / "models"),
+            "hub cache": os.environ.get("HF_HOME")
+            or str(Path("~/.cache/huggingface").expanduser()),
+            "cache": str(cache_folder()),
+        },
     }
     tests = self_test()
-    passed = all(test.passed for test in tests)
+    passed = all(test["passed"] for test in tests)
     if json:
-        tested = {"passed": passed, "comparisons": [test.to_dict() for test in tests]}
+        tested = {"passed": passed, "comparisons": tests}
         print(jsonlib.dumps({**facts, "self_test": tested}, indent=2))
     else:
-        print("\n".join([*(_section(name, facts[name]) for name in facts), _tested(tests)]))
+        for name, section in facts.items():
+            print(name)
+            for key, fact in section.items():
+                print(f"  {key:<22} {fact or 'not installed'}")
+        print(f"self-test: Poisson(11) from Poisson(10) at beta = {BETA:g}")
+        for test in tests:
+            found = f"{test['value']:.6g} ± {test['se']:.2g}, exactly {test['exact']:g}"
+            said = "ok" if test["passed"] else "WRONG"
+            print(f"  {title_of(test['name']):<22} {found}: {said}")
     if not passed:
         raise typer.Exit(FAILED)
 
 
-def _probe(server: str, model: str | None, key: str | None, json: bool) -> None:
-    """Print what a probe of a server finds."""
-    from quasir.text import Served
-
-    served = Served(server, model=model, key=key)
-    print(f"probing {served.client.root} with some 500 short requests", file=sys.stderr)
-    probe = served.probe
-    print(jsonlib.dumps(probe.to_dict(), indent=2) if json else "\n".join(probe.lines()))
-    if not probe.good_for:
-        raise typer.Exit(FAILED)
-
-
-def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Return the versions of quasir, Python and packages; None where one is not installed."""
-    found: dict[str, str | None] = {"quasir": __version__, "python": platform.python_version()}
-    return found | {name: _version(name) for name in packages}
-
-
 def extras() -> dict[str, str]:
     """Return for each extra of quasir what is installed, with versions, and what is not."""
-    packages: dict[str, list[str]] = {}
+    packages: dict[str, dict[str, str | None]] = {}
     try:
         lines = requires("quasir") or []
     except PackageNotFoundError:  # run from a folder of sources
         lines = []
     for found in filter(None, map(OF_EXTRA.match, lines)):
-        packages.setdefault(found["extra"], []).append(found["package"])
-    return {extra: _told(packages[extra]) for extra in sorted(packages) if extra != "dev"}
-
-
-def _told(packages: Sequence[str]) -> str:
-    """Return the versions of packages in one line, and which of them are absent."""
-    found = {name: _version(name) for name in packages}
-    there = ", ".join(f"{name} {number}" for name, number in found.items() if number)
-    absent = ", ".join(name for name, number in found.items() if not number)
-    return "; ".join(filter(None, [there, f"not installed: {absent}" if absent else ""]))
+        packages.setdefault(found["extra"], {})[found["package"]] = _version(found["package"])
+    told = {}
+    for extra, versions in sorted(packages.items()):
+        there = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+        absent = ", ".join(name for name, number in versions.items() if not number)
+        parts = [there, f"not installed: {absent}" if absent else ""]
+        told[extra] = "; ".join(filter(None, parts))
+    told.pop("dev", None)
+    return told
 
 
 def _version(package: str) -> str | None:
@@ -134,70 +135,21 @@ def devices() -> dict[str, str]:
     return found | {"torch": f"CPU, {torch.get_num_threads()} threads"}
 
 
-def places() -> dict[str, str]:
-    """Return where models, caches and this program are."""
-    hub = os.environ.get("HF_HOME") or str(Path("~/.cache/huggingface").expanduser())
-    return {
-        "python": sys.executable,
-        "quasir": str(files("quasir")),
-        "models": str(files("quasir") / "text" / "models"),
-        "hub cache": hub,
-        "cache": str(cache_folder()),
-    }
-
-
-def _section(name: str, facts: Mapping[str, Any]) -> str:
-    lines = [
-        f"  {key:<22} {'not installed' if fact is None else fact}" for key, fact in facts.items()
-    ]
-    return "\n".join([name, *lines])
-
-
-def _tested(tests: list[Comparison]) -> str:
-    lines = ["self-test: Poisson(11) from Poisson(10) at beta = 2"]
-    for test in tests:
-        said = "ok" if test.passed else "WRONG"
-        title = title_of(test.name)
-        lines.append(
-            f"  {title:<22} {test.value:.6g} ± {test.se:.2g}, exactly {test.exact:g}: {said}"
-        )
-    return "\n".join(lines)
-
-
-BETA = 2.0
+BETA, DRAWS = 2.0, 200_000
 EXACT = {"acceptance_rate": 0.498182, "tvd": 0.00353111, "kl": 0.00048655}
 """Poisson(11) from Poisson(10) at beta = 2, by summation over the integers."""
-DRAWS = 200_000
 MOST = 5.0
 """Standard errors that an estimate may be away; by chance it is further once in a million."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """An estimate and the exact value."""
-
-    name: str
-    value: float
-    se: float
-    exact: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether they differ by no more than chance explains."""
-        return abs(self.value - self.exact) <= MOST * self.se
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary."""
-        numbers = {"value": self.value, "se": self.se, "exact": self.exact}
-        return {"name": self.name, **numbers, "passed": self.passed}
-
-
-def self_test(seed: int = 0) -> list[Comparison]:
+def self_test() -> list[dict[str, Any]]:
     """Draw Poisson(11) from Poisson(10), and compare the certificate with the exact values."""
     target, proposal = from_scipy(stats.poisson(11)), from_scipy(stats.poisson(10))
-    certificate = tradeoff(draw(target, proposal, DRAWS, seed=seed)).at(beta=BETA)
-    found = {name: certificate.estimate(name) for name in EXACT}
-    return [
-        Comparison(name=name, value=float(part.value), se=float(part.se), exact=EXACT[name])
-        for name, part in found.items()
-    ]
+    certificate = tradeoff(draw(target, proposal, DRAWS, seed=0)).at(beta=BETA)
+    tests = []
+    for name, exact in EXACT.items():
+        estimate = certificate.estimate(name)
+        value, se = float(estimate.value), float(estimate.se)
+        passed = abs(value - exact) <= MOST * se
+        tests.append({"name": name, "value": value, "se": se, "exact": exact, "passed": passed})
+    return tests

@@ -24,7 +24,8 @@ from quasir.cli.options import (
 )
 from quasir.engines import Engine, Local, Ray
 from quasir.errors import InputError
-from quasir.runs.pipeline import begin, draw_all, prepare
+from quasir.runs.active_run import begin, prepare
+from quasir.runs.pipeline import draw_all
 from quasir.store import MANIFEST, locked
 
 

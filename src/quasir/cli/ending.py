@@ -8,14 +8,13 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quasir.cli.bar import say
 from quasir.core import __version__
 from quasir.core.files import FULL, cache_folder
 from quasir.errors import InputError, QuasirError, RecipeError
-from quasir.store import MANIFEST
 
 FAILED, WRONG, BUG, STOPPED = 1, 2, 70, 130
 EXIT_CODES = (
@@ -42,7 +41,13 @@ def prepare_streams() -> None:
 def code_of(command: Callable[[], object], arguments: Sequence[str]) -> int:
     """Run a command, say what went wrong, and return its exit code."""
     try:
-        code = _code(command)
+        code = 0
+        try:
+            command()
+        except SystemExit as end:
+            if isinstance(end.code, str):
+                say(end.code)
+            code = end.code if isinstance(end.code, int) else FAILED if end.code else 0
         # What is still in the buffer would otherwise fail after the end, with a traceback.
         sys.stdout.flush()
         return code
@@ -63,16 +68,6 @@ def code_of(command: Callable[[], object], arguments: Sequence[str]) -> int:
         return _unforeseen(error, arguments)
     finally:
         _drop_unwritten()
-
-
-def _code(command: Callable[[], object]) -> int:
-    try:
-        command()
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            say(end.code)
-        return end.code if isinstance(end.code, int) else FAILED if end.code else 0
-    return 0
 
 
 def _unforeseen(error: Exception, arguments: Sequence[str]) -> int:
@@ -108,41 +103,14 @@ def _drop_unwritten() -> None:
             os.close(nothing)
 
 
-def run_in(arguments: Sequence[str]) -> Path | None:
-    """Return the run that a command line names: an argument, or the folder that it stands for."""
-    for argument in arguments:
-        _, _, value = argument.rpartition("=") if argument.startswith("--") else ("", "", argument)
-        for folder in (Path(value), Path("runs") / Path(value).stem):
-            try:
-                if value and (folder / MANIFEST).is_file():
-                    return folder
-            except (OSError, ValueError):  # a name that no file can have
-                continue
-    return None
-
-
 def write_traceback(error: BaseException, arguments: Sequence[str]) -> Path | str:
-    """Write a traceback into the run, the cache or the temporary folder; return the file."""
-    text = "".join(
-        (
-            f"quasir {__version__}: quasir {' '.join(arguments)}\n",
-            *traceback.format_exception(error),
-        )
-    )
+    """Write a traceback into the cache or the temporary folder; return the file."""
+    lines = [f"quasir {__version__}: quasir {' '.join(arguments)}\n"]
+    text = "".join(lines + traceback.format_exception(error))
     name = f"traceback-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in _places(arguments):
-        try:
+    for folder in (cache_folder(), Path(tempfile.gettempdir())):
+        with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError:
-            continue
-        return folder / name
+            return folder / name
     return "that could not be written; this is its text:\n" + text
-
-
-def _places(arguments: Sequence[str]) -> Iterator[Path]:
-    run = run_in(arguments)
-    if run is not None:
-        yield run
-    yield cache_folder()
-    yield Path(tempfile.gettempdir())

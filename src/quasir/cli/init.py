@@ -44,7 +44,9 @@ def init(
 
     Example: quasir init coffee.yaml
     """
-    file = _free(file or Path(_ask("File of the recipe", "recipe.yaml")))
+    file = file or Path(_ask("File of the recipe", "recipe.yaml"))
+    if file.exists():
+        raise InputError(f"{file} exists already, and is not overwritten: give another name.")
     base = _ask("Model, or URL of a server", "quasir/smollm2")
     prompt = _ask("Prompt that the texts go on from (empty: none)", "")
     chat = "" if prompt else _ask("Or the message of a chat that they answer (empty: none)", "")
@@ -70,12 +72,6 @@ def init(
         if json
         else f"{file}: `{command('run', file)}` runs it"
     )
-
-
-def _free(file: Path) -> Path:
-    if file.exists():
-        raise InputError(f"{file} exists already, and is not overwritten: give another name.")
-    return file
 
 
 def _ask(question: str, default: Any, check: Callable[[Any], Any] = str) -> Any:

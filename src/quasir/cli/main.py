@@ -17,13 +17,9 @@ from quasir.cli.doctor import doctor
 from quasir.cli.draw import draw
 from quasir.cli.ending import EXIT_CODES, code_of, prepare_streams
 from quasir.cli.init import init
-from quasir.cli.models import models
-from quasir.cli.plan import plan
-from quasir.cli.recipes import recipes
-from quasir.cli.report import report
+from quasir.cli.listing import models, recipes
+from quasir.cli.reading import plan, report, sample, tradeoff
 from quasir.cli.run import run
-from quasir.cli.sample import sample
-from quasir.cli.tradeoff import tradeoff
 from quasir.cli.tune import tune
 from quasir.cli.watch import watch
 from quasir.core import __version__

@@ -43,7 +43,7 @@ def above_0(value: float | None) -> float | None:
 
 
 def seed_in_range(value: int | None) -> int | None:
-    """Return a seed, or refuse it: the largest is too long to be shown as a range."""
+    """Refuse a wrong seed: the largest is too long to be shown as a range."""
     if value is not None and not 0 <= value <= LARGEST_SEED:
         raise typer.BadParameter("a seed is a whole number from 0 to 2**128 - 1.")
     return value
@@ -119,8 +119,7 @@ RecipeName = Annotated[
 Stream = Annotated[
     bool,
     typer.Option(
-        "--stream",
-        help="Read shard by shard, to save memory; automatic from 20 million draws.",
+        "--stream", help="Read shard by shard, to save memory; automatic from 20 million draws."
     ),
 ]
 Contexts = Annotated[
@@ -181,17 +180,6 @@ def opened(run: Path, context: int | None = None, stream: bool = False) -> Run:
 
 def asked_of(run: Run, asked: dict[str, float | None]) -> tuple[dict[str, float], bool]:
     """Return what was asked for, or what the recipe asks for, and whether it is the recipe."""
-    if given := check_asked(asked):
-        return given, False
-    if not run.has_recipe:
-        raise InputError(
-            f"{run.folder} has no recipe to choose beta by: give one of {', '.join(OPTIONS)}."
-        )
-    return run.recipe.choose.asked, True
-
-
-def check_asked(asked: dict[str, float | None]) -> dict[str, float]:
-    """Return what was asked for, checked before any draw is read; empty if nothing was."""
     given = {name: value for name, value in asked.items() if value is not None}
     confidence = given.pop("confidence", None)
     if len(given) > 1:
@@ -204,4 +192,10 @@ def check_asked(asked: dict[str, float | None]) -> dict[str, float]:
         if not set(given) & set(GUARANTEED):
             raise InputError(f"--confidence goes with what can be guaranteed: {FLAGS}.")
         given["confidence"] = confidence
-    return given
+    if given:
+        return given, False
+    if not run.has_recipe:
+        raise InputError(
+            f"{run.folder} has no recipe to choose beta by: give one of {', '.join(OPTIONS)}."
+        )
+    return run.recipe.choose.asked, True

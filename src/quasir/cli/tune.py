@@ -10,8 +10,8 @@ import typer
 from quasir import recipes
 from quasir.cli.bar import Bars
 from quasir.cli.options import MOST_SAMPLES, AllowCode, Budget, Json, Out, RecipeName, Seed, finite
+from quasir.runs.active_run import folder_of, read_recipe
 from quasir.runs.integrity import command
-from quasir.runs.pipeline import folder_of, read_recipe
 from quasir.runs.tune import search_recipe, tune_recipe
 
 

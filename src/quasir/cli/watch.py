@@ -1,11 +1,14 @@
-"""`quasir watch`: show a run while it draws."""
+"""`quasir watch`: show a run while it draws, and stop it when it is known well enough."""
 
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,12 +16,27 @@ from rich.live import Live
 from rich.text import Text
 
 from quasir import recipes
+from quasir.certificates.certificate import Certificate
+from quasir.certificates.contexts_certificate import ContextsCertificate
+from quasir.certificates.curve import Curve, curve_of, summarised_draws
 from quasir.certificates.table import curve_text
 from quasir.cli.bar import clock, say
 from quasir.cli.options import ContextNumber, Json, RunFolder, finite, opened
+from quasir.core.formatting import level_text, rounded_up
+from quasir.errors import InputError, QuasirError, UnreachableError
+from quasir.estimation.summary import Summary, shard_summary, summarise
 from quasir.runs.integrity import command
-from quasir.runs.watch import Glance, Watcher, parse_stop_rule
+from quasir.runs.sampling import choose_beta
+from quasir.runs.stored_run import Run
+from quasir.runs.unfinished import kept_draws
+from quasir.store import Store
 from quasir.store.control import ask_to_stop, holder_ended
+
+RECENT = 16
+"""The speed is measured on so many of the last shards."""
+FEW = 200
+"""With more contexts, what holds over all is computed only if a rule needs it: it takes seconds."""
+RULE = re.compile(r"(?:(?P<least>ess|(?P<error>.+)_se)\s*=|(?P<most>tvd|kl)\s*<=)\s*([0-9.eE+-]+)")
 
 
 def watch(
@@ -59,61 +77,253 @@ def watch(
             ended = holder_ended(run)
             glance = watcher.look()
             why = glance.reached(rules)
+            over = ended or glance.complete or glance.stopped is not None
             if live is not None:
-                live.update(Text(as_text(glance)), refresh=True)
+                live.update(Text(str(glance)), refresh=True)
             elif glance.draws + glance.unfinished != shown:
                 shown = glance.draws + glance.unfinished
-                print(jsonlib.dumps(glance.to_dict()) if json else as_text(glance), flush=True)
-            if why is not None and not (ended or glance.complete or glance.stopped):
+                print(jsonlib.dumps(glance.to_dict()) if json else glance, flush=True)
+            if why is not None and not over:
                 ask_to_stop(run, why)
-            if once or why is not None or glance.complete or glance.stopped or ended:
+            if once or why is not None or over:
                 break
             time.sleep(every)
     finally:
         if live is not None:
             live.stop()
-    say_end(run, glance, why, ended=ended, once=once)
-
-
-def say_end(run: Path, glance: Glance, why: str | None, *, ended: bool, once: bool) -> None:
-    """Say why the watching ends."""
     if why is not None:
-        over = ended or glance.complete or glance.stopped
         say(f"as requested: {why}" + ("" if over else "; the run ends after the present shard"))
     elif glance.complete:
         say("all draws are there")
     elif glance.stopped:
         say(f"the run was stopped: {glance.stopped}")
     elif ended and not once:
-        say(f"the run has stopped; resume with `{going_on(run)}`")
+        recipe = recipes.read_run(run) if (run / "recipe.yaml").is_file() else None
+        say(f"the run has stopped; resume with `{command('draw', run, recipe=recipe)}`")
 
 
-def going_on(run: Path) -> str:
-    """Return the command that goes on with a run."""
-    there = (run / "recipe.yaml").is_file()
-    return command("draw", run, recipe=recipes.read_run(run) if there else None)
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """A run at one moment."""
+
+    run: Path
+    draws: int  # before the first missing shard
+    unfinished: int  # behind it, and in shards under way: no estimate uses them yet
+    wanted: int | None  # in all, by the recipe
+    draws_per_second: float | None  # of all workers together, measured on the last shards
+    workers: int | None
+    machines: int | None
+    stopped: str | None  # why the drawing was stopped, if it was
+    curve: Curve | None = None
+    certificate: Certificate | None = None  # at the beta that the recipe chooses, or the closest
+    short: str | None = None  # why it is only the closest
+    progress: dict[str, int] | None = None  # rounds, contexts, and how many of them have draws
+    whole: ContextsCertificate | None = None  # of all contexts together
+
+    @property
+    def complete(self) -> bool:
+        """Whether all draws are made."""
+        return self.wanted is not None and self.draws >= self.wanted
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time for the remaining draws at this speed."""
+        if self.wanted is None or not self.draws_per_second:
+            return None
+        return max(self.wanted - self.draws - self.unfinished, 0) / self.draws_per_second
+
+    def reached(self, rules: Sequence[Rule]) -> str | None:
+        """Return in words what is reached if all rules are met, else None."""
+        if not rules:
+            return None
+        if self.whole is not None:
+            guarantee = self.whole.guarantee
+            if guarantee is None or any(guarantee.tvd > rule.value for rule in rules):
+                return None
+            return (
+                f"a mean TVD of at most {rounded_up(guarantee.tvd):.3g} over "
+                f"{guarantee.contexts:,} contexts is guaranteed (confidence "
+                f"{guarantee.confidence:g}), from {self.draws:,} draws"
+            )
+        certificate, curve = self.certificate, self.curve
+        # The rules are about the beta that the recipe chooses, not about the closest one.
+        if certificate is None or curve is None or self.short is not None:
+            return None
+        said = [rule.reached(certificate, curve) for rule in rules]
+        return "; ".join(filter(None, said)) if all(said) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        content = vars(self) | {"run": str(self.run), "seconds_left": self.seconds_left}
+        curve, whole = content.pop("curve"), content.pop("whole")
+        if (progress := content.pop("progress")) is not None:
+            content |= {**progress, "whole": None if whole is None else whole.to_dict()}
+        return content | {
+            "ess": None if curve is None else curve.ess,
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "warnings": [] if curve is None else curve.warnings,
+        }
+
+    def __str__(self) -> str:
+        of = "" if self.wanted is None else f" of {self.wanted:,}"
+        line = f"{self.run}: {self.draws:,}{of} draws"
+        if self.unfinished:
+            line += f" and {self.unfinished:,} in unfinished shards"
+        if self.draws_per_second:
+            line += f", {self.draws_per_second:,.0f}/s by {self.workers or 1} workers"
+            if (self.machines or 1) > 1:
+                line += f" on {self.machines} machines"
+        if self.seconds_left is not None and not self.complete:
+            line += f", {clock(self.seconds_left)} left"
+        parts: list[object] = [line]
+        if (over := self.progress) is not None:
+            begun, contexts = over["contexts_begun"], over["contexts"]
+            parts.append(f"round {over['rounds']}; {begun:,} of {contexts:,} contexts have draws")
+        curve = None if self.curve is None else curve_text(self.curve, rows=5)
+        parts += [part for part in (self.whole, curve, self.certificate) if part is not None]
+        return "\n".join(map(str, parts))
 
 
-def as_text(glance: Glance) -> str:
-    """Return a look as text, in 80 columns."""
-    of = "" if glance.wanted is None else f" of {glance.wanted:,}"
-    line = f"{glance.folder}: {glance.draws:,}{of} draws"
-    if glance.unfinished:
-        line += f" and {glance.unfinished:,} in unfinished shards"
-    if glance.per_second:
-        line += f", {glance.per_second:,.0f}/s by {glance.workers or 1} workers"
-        if (glance.machines or 1) > 1:
-            line += f" on {glance.machines} machines"
-    if glance.seconds_left is not None and not glance.complete:
-        line += f", {clock(glance.seconds_left)} left"
-    parts = [line]
-    if (over := glance.progress) is not None:
-        begun, contexts = over["contexts_begun"], over["contexts"]
-        parts.append(f"round {over['rounds']}; {begun:,} of {contexts:,} contexts have draws")
-    if glance.whole is not None:
-        parts.append(str(glance.whole))
-    if glance.curve is not None:
-        parts.append(curve_text(glance.curve, rows=5))
-    if glance.certificate is not None:
-        parts.append(str(glance.certificate))
-    return "\n".join(parts)
+class Watcher:
+    """Looks at a run, or at one of its contexts, again and again; reads each shard once."""
+
+    def __init__(
+        self, folder: Path, context: int | None = None, rules: Sequence[Rule] = ()
+    ) -> None:
+        self.folder, self.context, self.rules = folder, context, rules
+        self._merged: Summary | None = None
+        self._hashes: list[str] = []
+        run = Run(folder)
+        if rules and not run.has_recipe:
+            raise InputError(
+                f"{folder} has no recipe to choose beta by, so --until has nothing to judge."
+            )
+        if context is not None:
+            _ = run[context]
+        elif run.over_contexts and any((rule.kind, rule.name) != ("most", "tvd") for rule in rules):
+            raise InputError(
+                "over all contexts only a mean TVD is guaranteed, as in --until tvd<=0.1: for "
+                "other requests name one context with --context."
+            )
+
+    def look(self) -> Glance:
+        """Return the run as it is now."""
+        run = Run(self.folder)
+        store, counts = run.store, run.store.counts()
+        draws, seen = int(counts.sum()), dict[str, Any]()
+        if run.over_contexts:
+            if self.context is not None:
+                one = run[self.context]
+                seen = _chosen(one.curve, run) if one.n else {}
+            elif draws and (self.rules or len(run) <= FEW):
+                seen = {"whole": run.outcome.whole}
+            begun, rounds = int((counts > 0).sum()), len(store.manifest.rounds or ())
+            seen["progress"] = {"rounds": rounds, "contexts": len(run), "contexts_begun": begun}
+        elif (summary := self._summary(store)) is not None:
+            draws = summary.n
+            seen = _chosen(curve_of(summarised_draws(store, summary)), run)
+        return Glance(
+            run=self.folder,
+            draws=draws,
+            unfinished=max(kept_draws(store) - draws, 0),
+            wanted=run.recipe.draws if run.has_recipe else None,
+            draws_per_second=speed_of(store),
+            workers=store.manifest.workers,
+            machines=store.manifest.machines,
+            stopped=store.manifest.stopped,
+            **seen,
+        )
+
+    def _summary(self, store: Store) -> Summary | None:
+        numbers = store.numbers() if len(store) else range(0)
+        known = [store.shards[i].sha256 for i in numbers[: len(self._hashes)]]
+        if known != self._hashes:
+            # Shards were drawn again, so the merged summary is out of date.
+            self._merged, self._hashes = None, []
+        last = None
+        for number in numbers[len(self._hashes) :]:
+            summary = shard_summary(store, number, keep=False)
+            if summary is None:
+                break  # rewritten after the manifest was read; the next look includes it
+            if store.shards[number].draws < store.shard_size:
+                last = summary
+                break
+            parts = [summary] if self._merged is None else [self._merged, summary]
+            self._merged = Summary.merged(parts)
+            self._hashes.append(store.shards[number].sha256)
+        parts = [part for part in (self._merged, last) if part is not None]
+        if not parts:
+            return None
+        whole = Summary.merged(parts)
+        return whole if whole.tail_is_whole else summarise(store, keep=False)
+
+
+def _chosen(curve: Curve, run: Run) -> dict[str, Any]:
+    """Return a curve, and the certificate that the recipe chooses on it."""
+    certificate = short = None
+    if run.has_recipe:
+        try:
+            certificate, short = choose_beta(curve, run.recipe.choose.asked)
+        except QuasirError as error:
+            short = str(error)
+    return {"curve": curve, "certificate": certificate, "short": short}
+
+
+def speed_of(store: Store) -> float | None:
+    """Return the draws per second of all workers together, from the last shards that were made."""
+    timed = [shard for _, shard in sorted(store.shards.items()) if shard.seconds][-RECENT:]
+    seconds = sum(shard.seconds or 0.0 for shard in timed)
+    if not seconds:
+        return None
+    return float(sum(shard.draws for shard in timed) / seconds * (store.manifest.workers or 1))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a run is stopped at: a guarantee ("most"), an "error" of an estimate, or an "ess".
+
+    A guarantee is right under continuous watching, and also where the draws choose beta: the least
+    beta at which the request is guaranteed is guaranteed together with all larger ones
+    (docs/records/proofs.md).
+    """
+
+    kind: str
+    name: str
+    value: float
+
+    def reached(self, certificate: Certificate, curve: Curve) -> str | None:
+        """Return in words what is reached at the certificate's beta, or None if it is not."""
+        at = f"at beta = {level_text(certificate.log_beta)}, from {certificate.n:,} draws"
+        if self.kind == "ess":
+            said, met = f"the effective sample size is {certificate.ess:,.0f} {at}", certificate.ess
+            return said if met >= self.value else None
+        if self.kind == "error":
+            estimate = certificate.estimate(self.name)  # a standard error of NaN reaches nothing
+            return f"{self.name} is {estimate} {at}" if estimate.se <= self.value else None
+        if (guarantee := certificate.guarantee) is None:
+            return None
+        try:
+            least = curve.at(**{self.name: self.value}, confidence=guarantee.confidence)
+        except UnreachableError:
+            return None
+        if least.log_beta > certificate.log_beta:
+            return None
+        sure = f"(confidence {guarantee.confidence:g})"
+        return f"{self.name} <= {self.value:g} is guaranteed {sure} {at}"
+
+
+def parse_stop_rule(text: str) -> Rule:
+    """Return the rule that a text states, such as tvd<=0.1 or ess=1000."""
+    match = RULE.fullmatch(text.strip())
+    try:
+        value = float(match[4]) if match else -1.0
+    except ValueError:
+        value = -1.0
+    if match is None or not value > 0:
+        raise InputError(
+            f"{text!r} is nothing to stop at: give a guarantee, as in tvd<=0.1, the standard error "
+            "of an estimate, as in tvd_se=0.005 or moment:female_se=0.01, or an effective sample "
+            "size, as in ess=1000."
+        )
+    kinds = {kind: match[kind] for kind in ("most", "error") if match[kind]} or {"ess": "ess"}
+    return Rule(*next(iter(kinds.items())), value)

@@ -31,8 +31,9 @@ from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.metrics import self_bleu, unique_share
 from quasir.recipes.building import located
 from quasir.recipes.schema import Recipe, Source
+from quasir.runs.active_run import begin, prepare
 from quasir.runs.integrity import check_seed, read_checked, refuse_changes
-from quasir.runs.pipeline import begin, draw_all, prepare
+from quasir.runs.pipeline import draw_all
 from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.store import MANIFEST, Store, locked
 

@@ -153,24 +153,26 @@ class RowMaker:
             return draw_blocks(self.target, self.proposal, self.streams, block, blocks, stop)
         return self.rows(block, row, row + stop - start, check=start == 0)
 
-    def rows(self, block: int, start: int, stop: int, check: bool = False) -> Draws:
-        """Return rows of a block; with `check`, the first of them are scored again."""
+    def rows(
+        self, block: int, start: int, stop: int, check: bool = False, drawn: Part | None = None
+    ) -> Draws:
+        """Return rows of a block, as `drawn`; with `check`, the first are scored again."""
         return _drawn(
             self.target,
             self.proposal,
-            self._rows(block, start, stop),
+            self._rows(block, start, stop, drawn),
             log_u=self.streams.log_u(block)[start:stop],
             seed=self.streams.seed,
             check=check,
         )
 
-    def _rows(self, block: int, start: int, stop: int) -> _Proposed:
+    def _rows(self, block: int, start: int, stop: int, drawn: Part | None) -> _Proposed:
         rng = self.streams.propose(block)
         together = optional_attribute(self.proposal, "sample_together")
-        found = None
-        if together is not None:
+        found = None if drawn is None else [drawn]
+        if found is None and together is not None:
             found = together([self.proposal], [Request(rng, start, stop)])
-        elif isinstance(self.proposal, Mixture) and self.proposal.draws_rows:
+        elif found is None and isinstance(self.proposal, Mixture) and self.proposal.draws_rows:
             items, log_each = self.proposal.sample_each(stop, rng, start)
             return _Proposed(items, log_each, None)
         if found is not None:
@@ -183,14 +185,6 @@ class RowMaker:
             n = min(BLOCK, self.last - block * BLOCK)
             self._block, self._kept = block, _propose(self.proposal, n, rng, self._base)
         return self._kept.rows(start, stop)
-
-
-def scored(
-    target: Target, proposal: Proposal, part: Part, *, log_u: Array, seed: int, check: bool = False
-) -> Draws:
-    """Score items that were drawn together with those of other proposals."""
-    proposed = _Proposed(part.items, part.log_q[None], part.log_base)
-    return _drawn(target, proposal, proposed, log_u=log_u, seed=seed, check=check)
 
 
 def cut_warnings(target: Target, proposal: Proposal) -> tuple[str, ...]:

@@ -37,21 +37,10 @@ class Engine(Protocol):
     ) -> Iterator[tuple[Task, Any]]:
         """Yield each task with its result, in any order, each once.
 
-        Parameters
-        ----------
-        make : callable
-            Called once by each worker; returns the function that does a task.
-        tasks : sequence
-        stop : callable
-            Called before each task is given out. If it does not return None, no further task is
-            given out, and those under way are finished.
-        here : callable, optional
-            Does a task, for an engine that works in this process.
-
-        Raises
-        ------
-        WorkFailedError
-            If a task failed three times for the same reason; those under way are finished first.
+        Each worker calls `make` once; it returns the function that does a task, and `here` is that
+        function for an engine that works in this process. `stop` is called before each task is
+        given out: if it does not return None, no further task is, and those under way are finished.
+        So they are before a `WorkFailedError`, if a task failed three times for the same reason.
         """
 
 

@@ -98,23 +98,21 @@ class Local:
     def _measured(
         self, make: Make, left: deque[Task], stop: Stop, failures: Failures, here: Work | None
     ) -> Iterator[tuple[Task, Any]]:
-        work = here or make()
-        threads = _torch_threads()
+        import torch
+
+        work, threads = here or make(), int(torch.get_num_threads())
         processes = min(threads, MOST_PROCESSES)
         if processes < 2 or len(left) < WORTH_MEASURING * processes + 1:
             yield from _in_this(work, left, stop, failures)
             return
-        first = deque([left.popleft()])
-        start = time.perf_counter()
-        size = first[0][1]
+        first, start = deque([left.popleft()]), time.perf_counter()
+        alone = float(first[0][1])
         yield from _in_this(work, first, stop, failures)
         seconds = time.perf_counter() - start
-        if seconds * len(left) < LONG:
+        if seconds * len(left) < LONG or stop() is not None:
             yield from _in_this(work, left, stop, failures)
             return
-        if stop() is not None:
-            return
-        alone = size / seconds
+        alone /= seconds
         some = deque(left.popleft() for _ in range(processes))
         crew = self._crew(make, some, failures, processes)
         chosen = False
@@ -157,7 +155,7 @@ class _ProcessCrew:
         # It is unknown which of several tasks killed a process: each is tried again, alone.
         self.suspects: deque[Task] = deque()
         self.broken = False
-        self.pool = _pool(processes, make, threads)
+        self.pool = self._pool()
 
     def work(self, stop: Stop) -> Iterator[tuple[Task, Any]]:
         """Yield each task with its result."""
@@ -169,7 +167,11 @@ class _ProcessCrew:
                 for future in done:
                     yield from self._take(future, alone)
                 if self.broken:
-                    self._restart()
+                    # The tasks that were lost with the old pool are tried again, in a new one.
+                    self.suspects.extend(self.running.values())
+                    self.running.clear()
+                    self.pool.shutdown(wait=False, cancel_futures=True)
+                    self.pool, self.broken = self._pool(), False
         finally:
             if self.running:
                 # The caller was stopped: Python would wait until the tasks under way are done.
@@ -209,13 +211,9 @@ class _ProcessCrew:
             self.speeds.append(task[1] / max(seconds, 1e-9))
             yield task, result
 
-    def _restart(self) -> None:
-        """Start a new pool; the tasks that were lost with the old one are tried again."""
-        self.suspects.extend(self.running.values())
-        self.running.clear()
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        self.pool = _pool(self.processes, self.make, self.threads)
-        self.broken = False
+    def _pool(self) -> ProcessPoolExecutor:
+        given = (self.make, self.threads, os.getpid())
+        return ProcessPoolExecutor(self.processes, get_context("spawn"), _begin, given)
 
 
 def _in_this(
@@ -225,12 +223,6 @@ def _in_this(
     while left and failures.final is None and stop() is None:
         task = left.popleft()
         yield task, work(task)
-
-
-def _pool(processes: int, make: Make, threads: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        processes, get_context("spawn"), _begin, (make, threads, os.getpid())
-    )
 
 
 _make: Make | None = None
@@ -262,9 +254,3 @@ def _do(task: Task) -> tuple[Any, float]:
         _work = _make()
     start = time.perf_counter()
     return _work(task), time.perf_counter() - start
-
-
-def _torch_threads() -> int:
-    import torch
-
-    return int(torch.get_num_threads())

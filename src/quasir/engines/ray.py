@@ -6,6 +6,7 @@ loses only the task it was working on. Another worker gets that task, and makes 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import warnings
@@ -33,8 +34,8 @@ class Ray:
     Parameters
     ----------
     address : str, optional
-        ``"auto"`` for the cluster that this machine is part of, or ``HOST:PORT`` of its head. By
-        default one is started on this machine, bound to 127.0.0.1, and ends with the work.
+        ``"auto"`` for the cluster of this machine, or ``HOST:PORT`` of its head. By default one is
+        started on this machine, bound to 127.0.0.1, and ends with the work.
     workers : int, optional
         Largest number of workers; by default as many as the cluster has room for. Workers that
         find no room join when there is some.
@@ -182,9 +183,9 @@ class _Crew:
     def _take(self, ref: Any, left: deque[Task]) -> Iterator[tuple[Task, Any]]:
         """Handle a message from a worker: it is ready, has a result, has failed, or has died."""
         exceptions = self.ray.exceptions
+        task: Task | None = None
         if ref in self.starting:
             worker = self.starting.pop(ref)
-            task = None
         else:
             worker, task = self.working.pop(ref)
         try:
@@ -230,16 +231,11 @@ def _knock(ray: Any, address: str) -> None:
         return
     # For a head on this machine, Ray uses the address of the machine, not the loopback.
     hosts = [host, *([ray.util.get_node_ip_address()] if host in LOOPBACK else [])]
-    if not any(_listens(name, int(port)) for name in hosts):
-        raise ConnectionError("nothing listens there")
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError:
-        return False
-    return True
+    for name in hosts:
+        with contextlib.suppress(OSError):
+            socket.create_connection((name, int(port)), timeout=5).close()
+            return
+    raise ConnectionError("nothing listens there")
 
 
 def _ray() -> Any:

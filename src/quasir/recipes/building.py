@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Any
 
 from quasir import guides
@@ -53,10 +53,7 @@ class Built:
 
 
 def build(
-    recipe: Recipe,
-    folder: Path,
-    allow_code: bool = False,
-    loaded: dict[Any, Any] | None = None,
+    recipe: Recipe, folder: Path, allow_code: bool = False, loaded: dict[Any, Any] | None = None
 ) -> Built:
     """Load the models and make the features of a recipe in `folder`.
 
@@ -80,7 +77,11 @@ def build(
     embeddings = [SentenceModel(name).identity for name in near if name is not None]
     judges = dict.fromkeys((part.model, part.revision) for part in recipe.parts(ClassifierSpec))
     judging = [Classifier(*judge).identity for judge in judges]
-    return Built(base, proposal, named, sources.identities() + embeddings + judging)
+    models = [model.identity() for model in sources.models.values()]
+    files: list[Identity] = [
+        {"name": name, "guide_sha256": hash_of(path)} for name, path in sources.guides.items()
+    ]
+    return Built(base, proposal, named, [*models, *files, *embeddings, *judging])
 
 
 def features_of(
@@ -158,26 +159,16 @@ def own_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
 
 def located(recipe: Recipe, folder: Path) -> Recipe:
     """Return the recipe with absolute paths for models that are folders beside it."""
-
-    def locate(name: str) -> str:
-        path = folder / name
-        return str(path.resolve()) if os.path.isdir(path) else name
-
-    return _rename_models(recipe, locate)
+    return _rename_models(
+        recipe,
+        lambda name: str((folder / name).resolve()) if os.path.isdir(folder / name) else name,
+    )
 
 
 def portable(recipe: Recipe, folder: Path) -> Recipe:
-    """Return the recipe as a run keeps it: with relative paths for models inside the run.
-
-    A run with its own proposal can then be moved.
-    """
-    inside = folder.resolve()
-
-    def shorten(name: str) -> str:
-        path = Path(name)
-        return str(path.relative_to(inside)) if path.is_relative_to(inside) else name
-
-    return _rename_models(recipe, shorten)
+    """Return the recipe as a run keeps it: models inside the run have relative paths."""
+    inside = f"{folder.resolve()}{os.sep}"
+    return _rename_models(recipe, lambda name: name.removeprefix(inside))
 
 
 def _rename_models(recipe: Recipe, rename: Callable[[str], str]) -> Recipe:
@@ -199,13 +190,11 @@ def _own(name: str, spec: FeatureSpec, folder: Path) -> Feature:
         raise RecipeError(f"there is no file {short_repr(str(path), 200)}, which a feature names.")
     # Two files of one name in different folders are two modules.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    place = importlib.util.spec_from_file_location(f"quasir_recipe_{path.stem}_{digest}", path)
-    assert place is not None
-    assert place.loader is not None
-    module = importlib.util.module_from_spec(place)
-    sys.modules[place.name] = module
+    module = ModuleType(f"quasir_recipe_{path.stem}_{digest}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
     try:
-        place.loader.exec_module(module)
+        exec(compile(path.read_bytes(), path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         raise RecipeError(
             f"{path} failed with {type(error).__name__}: {escaped(str(error), 300)}."
@@ -213,21 +202,12 @@ def _own(name: str, spec: FeatureSpec, folder: Path) -> Feature:
     found = getattr(module, function, None)
     if not callable(found):
         raise RecipeError(f"{path} has no function {function!r}.")
-    return Feature(
-        name,
-        found,
-        batched=spec.batched or False,
-        boolean=spec.boolean or False,
-        low=spec.low,
-        high=spec.high,
-    )
+    kind: dict[str, Any] = {"batched": spec.batched or False, "boolean": spec.boolean or False}
+    return Feature(name, found, **kind, low=spec.low, high=spec.high)
 
 
 class _Sources:
-    """Makes the distributions of one recipe in `folder`, whose models' paths are absolute.
-
-    `loaded` holds what was loaded for another recipe that names the same models; it is added to.
-    """
+    """Makes the distributions of one recipe in `folder`; `loaded` keeps what is loaded."""
 
     def __init__(
         self, recipe: Recipe, features: Mapping[str, Feature], folder: Path, loaded: dict[Any, Any]
@@ -271,7 +251,16 @@ class _Sources:
         if source.mixture is not None:
             parts = [self.make(part) for part in source.mixture]
             return Mixture(parts, [part.weight for part in source.mixture])
-        return self._round_trip(source) if source.round_trip is not None else self._model(source)
+        if (trip := source.round_trip) is not None:
+            from quasir import text
+
+            ways = self._weights(trip.there), self._weights(trip.back)
+            how: dict[str, Any] = {"beams": trip.beams, "top_k": trip.top_k}
+            how["max_tokens"] = self.recipe.max_tokens
+            made = self.models["round trip", trip] = text.RoundTrip(*ways, trip.text, **how)
+            made.name = trip.back
+            return made
+        return self._model(source)
 
     def _guide(self, spec: GuideSpec) -> Any:
         """Return a guide; it is made once for all contexts that have the same features."""
@@ -282,30 +271,12 @@ class _Sources:
         # The features are kept with it, so that no other object gets their ids.
         return self._once(key, lambda: (_make_guide(spec, self.features, self.folder), named))[0]
 
-    def _weights(self, name: str, **settings: Any) -> tuple[Any, Any]:
+    def _weights(self, name: str, **settings: Any) -> Any:
         """Return an encoder-decoder and its tokenizer, loaded once."""
         from quasir.text.loading import load
 
         key = ("seq2seq", name, *settings.values())
-        pair: tuple[Any, Any] = self._once(key, lambda: load(name, "seq2seq", **settings))
-        return pair
-
-    def _round_trip(self, source: Source) -> Any:
-        from quasir import text
-
-        trip = source.round_trip
-        assert trip is not None
-        made = text.RoundTrip(
-            self._weights(trip.there),
-            self._weights(trip.back),
-            trip.text,
-            beams=trip.beams,
-            top_k=trip.top_k,
-            max_tokens=self.recipe.max_tokens,
-        )
-        made.name = trip.back
-        self.models["round trip", trip] = made
-        return made
+        return self._once(key, lambda: load(name, "seq2seq", **settings))
 
     def _model(self, source: Source) -> Any:
         from quasir import text
@@ -361,13 +332,6 @@ class _Sources:
                 f"{short_repr(settings['revision'])} would do nothing: leave it out."
             )
         return settings
-
-    def identities(self) -> list[Identity]:
-        """Return what identifies each model and each built-in guide: names and hashes."""
-        files: list[Identity] = [
-            {"name": name, "guide_sha256": hash_of(path)} for name, path in self.guides.items()
-        ]
-        return [model.identity() for model in self.models.values()] + files
 
 
 def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) -> Any:

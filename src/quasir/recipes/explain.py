@@ -1,7 +1,8 @@
-"""Every setting of a recipe in words: its value in force, and whether it is given or a default."""
+"""A recipe in words: what it asks for, every setting with its default, the terms of its models."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -11,11 +12,15 @@ from typing import Any
 import yaml
 
 from quasir.core.formatting import escaped, wrapped
-from quasir.recipes.describe import describe_choice
+from quasir.estimation.quantities import OPTIONS
 from quasir.recipes.parsing import dump
 from quasir.recipes.parts import FeatureSpec, Part
 from quasir.recipes.schema import Choice, Recipe, Source
 
+MODELS = Path(__file__).parents[1] / "text" / "models"
+LINE = re.compile(r"^(?:terms|license): *(.+)$", re.MULTILINE)
+UNSAID = "other"
+"""What a card has as its licence where it states terms in words."""
 LONGEST = 300  # characters of a value; a table or a schema may have many
 MEANINGS = Path(__file__).with_name("meanings.yaml")
 OFFERED = {
@@ -53,15 +58,7 @@ def meanings() -> dict[str, dict[str, str]]:
 
 
 def explain(recipe: Recipe) -> list[Setting]:
-    """Return every setting of a recipe, the defaults that were left out among them.
-
-    Examples
-    --------
-    >>> from quasir import recipes
-    >>> settings = explain(recipes.from_dict({"base": "quasir/biographies", "want": {"female": 1}}))
-    >>> next(str(one) for one in settings if one.field == "draws")
-    '20000 (draws of the proposal for the trade-off)'
-    """
+    """Return every setting of a recipe, the defaults that were left out among them."""
     return list(_settings(recipe, "", True))
 
 
@@ -144,3 +141,102 @@ def _text(value: Any) -> str:
         return escaped(value, LONGEST)
     text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
     return escaped(text.removesuffix("\n").removesuffix("\n..."), LONGEST)
+
+
+def asked(recipe: Recipe) -> list[str]:
+    """Return sentences that say what a recipe asks for."""
+    said = [recipe.about] if recipe.about else []
+    base = recipe.base
+    name = base.model or (f"Poisson({base.poisson:g})" if base.poisson else "a table of items")
+    if base.server is not None:
+        name = f"{base.model or 'the model'} of the server at {base.server.url}"
+    prompt = f" after the prompt {base.prompt!r}" if base.prompt else ""
+    prompt = f" in the chat {_chat(base)}" if base.chat else prompt
+    texts = base.model or base.server
+    limit = f", texts of at most {recipe.max_tokens} tokens" if texts else ""
+    said.append(f"The base is {name}{prompt}{limit}.")
+    for feature, moment in recipe.want.items():
+        if feature in recipe.pointwise:
+            said.append(f"{feature} is {'true' if moment else 'false'} for every sample.")
+        elif feature in recipe.fitted:
+            said.append(
+                f"The mean of {feature} should be {moment:g}, by a tilt with lambda = "
+                f"{recipe.fitted[feature]:.4g}."
+            )
+    for feature, coefficient in recipe.coefficients.items():
+        said.append(f"{feature} is rewarded: the base is tilted by exp({coefficient:g} phi).")
+    watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
+    if watched:
+        said.append(f"Also measured: {', '.join(watched)}.")
+    said.append(f"Proposals come from {_proposal(recipe.proposal)}.")
+    said.append(f"Beta is chosen for {describe_choice(recipe.choose)}.")
+    return said
+
+
+def _chat(source: Source) -> str:
+    return " / ".join(f"{part.role}: {part.content}" for part in source.chat or [])
+
+
+SAID = {
+    "adapter": "the adapter {}",
+    "prompt": "the prompt {!r}",
+    "source": "the source {!r}",
+    "temperature": "temperature {:g}",
+    "top_k": "top-k {}",
+    "top_p": "top-p {:g}",
+    "mask": "the mask {}",
+}
+"""Setting of a proposal -> how it is said, where it is not the default."""
+
+
+def _proposal(source: Source) -> str:
+    """Return a proposal in words."""
+    if source.searched:
+        return "what a search will find"
+    if (guide := source.guide) is not None:
+        inner = _proposal(source.model_copy(update={"guide": None, "share": None}))
+        share = f", {source.share:.3g} of the draws without it" if source.share else ""
+        parts = [f"the language of {name}" for name in guide.mask or []]
+        parts += [f"{name} is boosted" for name in guide.boost or []]
+        return f"{inner} with a guide ({guide.file or ', '.join(parts)}){share}"
+    if source.mixture is not None:
+        total = sum(part.weight for part in source.mixture)
+        parts = [f"{part.weight / total:.3g} of {_proposal(part)}" for part in source.mixture]
+        return f"a mixture: {', '.join(parts)}"
+    if source.poisson is not None:
+        return f"Poisson({source.poisson:g})"
+    if source.table is not None:
+        return f"a table of {len(source.table)} items"
+    if source.round_trip is not None:
+        return f"the round trip of {source.round_trip.text!r}"
+    name = source.model or ("the base" if source.server is None else "the model")
+    name = name if source.server is None else f"{name} of the server at {source.server.url}"
+    values = {key: getattr(source, key) for key in SAID}
+    said = [SAID[key].format(value) for key, value in values.items() if value not in (None, 1.0)]
+    said += [f"the chat {_chat(source)}"] if source.chat else []
+    said += [f"a bias of {len(source.logit_bias)} tokens"] if source.logit_bias else []
+    return f"{name} with {', '.join(said)}" if said else name
+
+
+def describe_choice(choice: Choice) -> str:
+    """Return what beta is chosen for, in words."""
+    name, value = next(iter(choice.asked.items()))
+    said = OPTIONS[name].asks.format(value)
+    sure = choice.confidence
+    return said if sure is None else f"{said}, guaranteed with confidence {sure:g}"
+
+
+def terms_of(recipe: Recipe) -> list[str]:
+    """Return the terms of the weights, each once; an unknown or external model has none."""
+    fields = [vars(part).get(name) for part in recipe.parts(Part) for name in ("model", "adapter")]
+    found = [terms_of_model(name) for name in dict.fromkeys(fields) if name is not None]
+    return list(dict.fromkeys(terms for terms in found if terms))
+
+
+def terms_of_model(name: str) -> str | None:
+    """Return the terms of a built-in model's weights, from its card."""
+    card = MODELS / name.removeprefix("quasir/") / "README.md"
+    if not name.startswith("quasir/") or not card.is_file():
+        return None
+    said = LINE.findall(card.read_text(encoding="utf-8"))[:2]
+    return next((terms for terms in reversed(said) if terms != UNSAID), None)

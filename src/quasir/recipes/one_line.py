@@ -29,29 +29,7 @@ def write_recipe(
     tvd: float = 0.1,
     **others: Any,
 ) -> Plain:
-    """Return the recipe that the options of `quasir run --base` mean.
-
-    Parameters
-    ----------
-    base : str
-        A model, or the address of a server.
-    contains, classifier, want : sequence of str
-        Each may be given several times: ``coffee``, ``MODEL:LABEL[=MEAN]`` and ``FEATURE=MEAN``.
-    regex, schema, choice : optional
-        The language of the whole text: at most one of them. The schema is a file; answers of a
-        choice are separated by commas.
-    prompt, chat : str, optional
-        What the text follows; a chat is the user's message.
-    tvd : float
-        What is guaranteed, with a confidence of 0.95.
-    others
-        Fields of the recipe, such as samples; None leaves one out.
-
-    Examples
-    --------
-    >>> write_recipe("quasir/smollm2", contains=["coffee"])["want"]
-    {'coffee': 1.0}
-    """
+    """Return the recipe that the options of `quasir run --base` mean; the schema is a file."""
     features: dict[str, Plain] = {}
     wanted: dict[str, float] = {}
 

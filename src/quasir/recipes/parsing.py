@@ -88,6 +88,11 @@ def parse(text: str, file: str, **changes: Any) -> Recipe:
     return recipe.changed(_choose_installed)
 
 
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True  # what stands in a dictionary twice is written twice
+
+
 def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
     """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
     if not isinstance(value, Mapping):
@@ -95,7 +100,7 @@ def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: A
             f"a recipe is a mapping such as {{'base': ...}}, but {short_repr(value)} was given."
         )
     try:
-        text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
+        text = yaml.dump(dict(value), Dumper=_Plain, sort_keys=False, allow_unicode=True)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise RecipeError(
             f"a recipe may hold only texts, numbers, lists and mappings: {escaped(str(error), 300)}"
@@ -216,11 +221,6 @@ def _mistakes(recipe: Recipe) -> Mistakes:
                     f"{short_repr(name)}}}}}; built in are {', '.join(NAMED)}."
                 )
                 yield f"there is no feature {short_repr(name)}: {hint}", [field, name]
-    yield from _constraint_mistakes(recipe)
-    yield from _source_mistakes(recipe)
-
-
-def _constraint_mistakes(recipe: Recipe) -> Mistakes:
     for name, moment in recipe.want.items():
         if recipe.features[name].is_boolean and not 0 <= moment <= 1:
             yield (
@@ -232,8 +232,7 @@ def _constraint_mistakes(recipe: Recipe) -> Mistakes:
         if name in recipe.want:
             yield (
                 f"{escaped(name)} stands under want and under lambda: a tilt is given under "
-                "lambda, a constraint under want; what was fitted for a constraint stands under "
-                "fitted",
+                "lambda, a constraint under want",
                 ["lambda", name],
             )
     for name in recipe.fitted:
@@ -255,9 +254,6 @@ def _constraint_mistakes(recipe: Recipe) -> Mistakes:
             "on the others, so give all of them, or leave fitted out to have them fitted",
             ["fitted"],
         )
-
-
-def _source_mistakes(recipe: Recipe) -> Mistakes:
     base = recipe.base
     if base.given(("mixture", "round_trip", "source")):
         yield "a base is a causal model, a table or a Poisson", ["base"]

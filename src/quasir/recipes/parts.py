@@ -21,17 +21,6 @@ EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d{1,4}")
 LARGEST_COUNT, LARGEST_FLOAT_BITS = 10**12, 1023
 
 
-def _whole(value: Any) -> Any:
-    """Turn 1.0e+5 into an integer; 1e5 is a text, so its author is told what to write."""
-    if isinstance(value, str) and EXPONENT.fullmatch(value):
-        number = float(value)
-        if number.is_integer() and abs(number) <= LARGEST_COUNT:
-            mantissa, exponent = f"{number:e}".split("e")
-            short = f"{float(mantissa)!r}e{int(exponent):+d}"
-            raise ValueError(f"YAML reads {value} as a text: write {int(number)} or {short}")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _real(value: Any) -> Any:
     """Turn 1e-2, which YAML reads as a text, into the number that its reader sees."""
     if isinstance(value, str) and EXPONENT.fullmatch(value):
@@ -39,6 +28,12 @@ def _real(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > LARGEST_FLOAT_BITS:
         raise ValueError("must be a number that a float can hold, at most about 1e308")
     return value
+
+
+def _whole(value: Any) -> Any:
+    """Turn 1e5 and 1.0e+5 into integers."""
+    number = value if isinstance(value, int) else _real(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else value
 
 
 Name = Annotated[str, Field(min_length=1)]
@@ -267,10 +262,6 @@ class FeatureSpec(Part):
             raise ValueError("case goes with words, contains or search")
         if self.python is not None:
             check_beside(self.python.rpartition(":")[0], "the code")
-        self._check_declaration()
-        return self
-
-    def _check_declaration(self) -> None:
         declared = self.given(("boolean", "low", "high"))
         if self.batched is not None and self.python is None:
             raise ValueError("batched goes with python: built-in features read texts as they can")
@@ -283,6 +274,7 @@ class FeatureSpec(Part):
             raise ValueError("a boolean feature is 0 or 1: leave out low and high")
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"low is {self.low:g}, which is not below high, {self.high:g}")
+        return self
 
     @property
     def kind(self) -> str:
@@ -363,18 +355,7 @@ class RewardSpec(Part):
 
 
 class GuideSpec(Part):
-    """A guide: a file that was written before, or masks and boosts.
-
-    Attributes
-    ----------
-    mask : list of str
-        Features of the recipe that are languages.
-    boost : list or dict
-        Features of the recipe, or words; a dictionary gives their factors.
-    file : str
-        A guide that `quasir tune --guide` or `Guide.save` wrote, beside the recipe; or a built-in
-        one, such as quasir/scientists.
-    """
+    """A guide: a file that was written before, or masks and boosts."""
 
     mask: Annotated[list[Name], Field(min_length=1)] | None = None
     boost: Annotated[dict[Name, Positive], Field(min_length=1)] | list[Name] | None = None

@@ -22,10 +22,9 @@ from quasir.core.formatting import escaped, short_repr
 from quasir.errors import InputError, RecipeError
 from quasir.recipes.parts import FIELD, GuideSpec, LanguageSpec, Part, put_fields
 from quasir.recipes.schema import Recipe
-from quasir.recipes.yaml_tree import decode, describe_surrogate
+from quasir.recipes.yaml_tree import decode
 
 MOST_CONTEXTS = 100_000
-LARGEST_FILE = 1 << 30
 TEXT = "text"
 """The field of contexts that are plain texts, if nothing else names it."""
 KINDS = (".jsonl", ".txt", ".csv", ".parquet")
@@ -37,9 +36,9 @@ WORD = re.compile(r"[^\W_]{3,}")
 
 @dataclass(frozen=True)
 class Context:
-    """One context: its place in the file, counted from 0, its fields, and its line for messages."""
+    """One context: its number in the file, from 0 on, its fields, and its line for messages."""
 
-    place: int
+    index: int
     fields: Mapping[str, Any]
     where: str = ""
 
@@ -74,9 +73,8 @@ def read_contexts(
     one field that the recipe refers to.
     """
     if isinstance(source, (str, Path)):
-        path = Path(source)
-        name = escaped(shortened(path), 300)
-        found = _read(path, name)
+        name = escaped(shortened(Path(source)), 300)
+        found = _read(Path(source), name)
     elif isinstance(source, Sequence) and not isinstance(source, bytes):
         name = "contexts"
         found = ((f"contexts[{i}]", value) for i, value in enumerate(source))
@@ -85,13 +83,12 @@ def read_contexts(
             f"contexts are {short_repr(source)}, but must be a file, or a list of texts or "
             "dictionaries."
         )
-    plain = column or only or TEXT
     made: list[Context] = []
     seen: dict[str, str] = {}
     for where, value in found:
         if len(made) == MOST_CONTEXTS:
             raise InputError(f"{where}: a run has at most {MOST_CONTEXTS:,} contexts: split them.")
-        context = Context(len(made), _fields(value, plain, column, where), where)
+        context = Context(len(made), _fields(value, column or only or TEXT, column, where), where)
         first = seen.setdefault(context.key, where)
         if first != where:
             raise InputError(
@@ -111,16 +108,15 @@ def _names(fields: Mapping[str, Any]) -> str:
 def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str, Any]:
     """Return the fields of one context."""
     if isinstance(value, str):
-        if not value.strip():
-            raise InputError(f"{where}: this context is empty: leave it out.")
-        _refuse_halves(value, where)
-        return {plain: value}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        value = {plain: value} if value.strip() else {}
+    elif not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(
             f'{where}: a context is a text, or an object such as {{"question": "Why?"}}, '
             f"not {short_repr(value)}."
         )
     fields = dict(value)
+    if not fields:
+        raise InputError(f"{where}: this context is empty: leave it out.")
     if column is not None:
         if fields.get(column) is None:
             raise InputError(
@@ -129,20 +125,13 @@ def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str,
             )
         fields = {column: fields[column]}
     try:
-        _refuse_halves(json.dumps(fields, ensure_ascii=False, allow_nan=False), where)
+        json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{where}: a context holds texts, numbers, and lists and objects of those, not "
             f"{short_repr(fields)} ({escaped(str(error), 200)})."
         ) from error
-    if not fields:
-        raise InputError(f"{where}: this context is empty: leave it out.")
     return fields
-
-
-def _refuse_halves(text: str, where: str) -> None:
-    if wrong := describe_surrogate(text):
-        raise InputError(f"{where}: {wrong}.")
 
 
 def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
@@ -156,49 +145,28 @@ def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
     try:
         if not path.is_file():
             raise InputError(f"{name} does not exist, or is no file: give a file of contexts.")
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{name} is larger than 1 GB: give fewer or shorter contexts.")
         content = path.read_bytes()
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise InputError(f"{name} cannot be read: {escaped(str(error), 200)}.") from error
     if kind == ".parquet":
-        return _rows(content, name)
+        yield from _rows(content, name)
+        return
     text = decode(content, name, InputError)
     if kind == ".csv":
-        return _records(text, name)
-    lines = _lines(text, name)
-    return lines if kind == ".txt" else ((where, _json(line, where)) for where, line in lines)
-
-
-def _lines(text: str, name: str) -> Iterator[tuple[str, str]]:
+        yield from _records(text, name)
+        return
     # Only newlines separate contexts: a text may hold other characters that end lines.
     lines = text.rstrip("\r\n").split("\n") if text.strip() else []
     for number, line in enumerate(lines, start=1):
-        stripped = line.removesuffix("\r")
-        if not stripped.strip():
-            raise InputError(f"{name}, line {number}: the line is empty: leave it out.")
-        yield f"{name}, line {number}", stripped
-
-
-def _json(line: str, where: str) -> Any:
-    try:
-        return json.loads(line, object_pairs_hook=lambda pairs: _once(pairs, where))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{where}: this is no JSON ({escaped(str(error), 200)}): {short_repr(line)}."
-        ) from error
-
-
-def _once(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-    names = [key for key, _ in pairs]
-    for key in names:
-        if names.count(key) > 1:
+        where = f"{name}, line {number}"
+        if not line.strip():
+            raise InputError(f"{where}: the line is empty: leave it out.")
+        try:
+            yield where, json.loads(line) if kind == ".jsonl" else line.removesuffix("\r")
+        except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{where}: {short_repr(key)} is given twice; only the last would count."
-            )
-    return dict(pairs)
+                f"{where}: this is no JSON ({escaped(str(error), 200)}): {short_repr(line)}."
+            ) from error
 
 
 def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
@@ -206,12 +174,11 @@ def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     try:
         names = next(reader, [])
-        for column in names:
-            if not column.strip() or names.count(column) > 1:
-                raise InputError(
-                    f"{name}, line 1: the first line names the columns, and {short_repr(column)} "
-                    "is empty or stands there twice."
-                )
+        if not all(column.strip() for column in names) or len(set(names)) < len(names):
+            raise InputError(
+                f"{name}, line 1: the first line names the columns, and one is empty or stands "
+                "there twice."
+            )
         start = reader.line_num + 1
         for row in reader:
             where = f"{name}, line {start}"
@@ -252,10 +219,14 @@ def fields_of(recipe: Recipe) -> list[str]:
     return _names_in(recipe.parts(Part))
 
 
-def prompt_fields(recipe: Recipe) -> list[str]:
-    """Return what looks like a field in the texts that the models of a recipe are given."""
+def unfilled(recipe: Recipe) -> list[str]:
+    """Return the warnings on prompts that look as if they had fields, in a run without contexts."""
     parts = chain(recipe.base.parts(Part), recipe.proposal.parts(Part))
-    return _names_in(part for part in parts if not isinstance(part, GuideSpec))
+    return [
+        f"A prompt holds {{{name}}}, and this run has no contexts: the model read it as text. If a "
+        "field was meant, begin a run with --contexts."
+        for name in _names_in(part for part in parts if not isinstance(part, GuideSpec))
+    ]
 
 
 def _names_in(parts: Iterable[Part]) -> list[str]:
@@ -318,8 +289,13 @@ def _fill_part(part: Part, value: Callable[[str], str]) -> dict[str, Any]:
             new[name] = put_fields(text, value, escape)
         elif text is not None:
             new[name] = [put_fields(one, value, escape) for one in text]
-    if isinstance(part, LanguageSpec):
-        _refuse_fields(part)
+    for kind in ("json_schema", "grammar") if isinstance(part, LanguageSpec) else ():
+        found = FIELD.search(str(getattr(part, kind) or ""))
+        if found and not found[1]:
+            raise InputError(
+                f"a {kind} holds {found[0]}, but fields are not replaced there: use a regex or a "
+                "choice, or write it as text with doubled braces elsewhere."
+            )
     if isinstance(part, GuideSpec) and part.boost is not None:
         words = {word: old for old in part.boost for word in _boosted(old, value)}
         factors = part.boost if isinstance(part.boost, dict) else None
@@ -334,13 +310,3 @@ def _boosted(word: str, value: Callable[[str], str]) -> list[str]:
     text = put_fields(word, value)
     field = FIELD.fullmatch(word)
     return (WORD.findall(text) if field and not field[1] else []) or [text]
-
-
-def _refuse_fields(language: LanguageSpec) -> None:
-    for kind in ("json_schema", "grammar"):
-        found = FIELD.search(str(getattr(language, kind) or ""))
-        if found and not found[1]:
-            raise InputError(
-                f"a {kind} holds {found[0]}, but fields are not replaced there: use a regex or a "
-                "choice, or write it as text with doubled braces elsewhere."
-            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -27,15 +26,8 @@ from quasir.recipes.parts import (
     Temperature,
 )
 
-WEIGHTS = (
-    "model",
-    "adapter",
-    "revision",
-    "dtype",
-    "device",
-    "device_map",
-    "quantization",
-    "trust_remote_code",
+WEIGHTS = tuple(
+    "model adapter revision dtype device device_map quantization trust_remote_code".split()
 )
 WARP = ("prompt", "chat", "temperature", "top_k", "top_p")
 SERVED = ("server", "logit_bias", "mask")
@@ -68,21 +60,7 @@ class MessageSpec(Part):
 
 
 class ServerSpec(Part):
-    """The server of a model: its address, or a mapping with more.
-
-    Attributes
-    ----------
-    url : str
-        Its address, with or without ``/v1``.
-    kind : str
-        vllm, llama.cpp or sglang; found out where it is left out.
-    tokenizer : str
-        The folder or hub id of the model's tokenizer; by default the server is asked.
-    key : str
-        Name of the environment variable that holds its key.
-    concurrency : int
-        Most requests at once.
-    """
+    """The server of a model: its address, or a mapping with more."""
 
     url: Name
     kind: Name | None = None
@@ -154,19 +132,17 @@ class Source(Part):
         of_model = self.given(tuple(self.of_model))
         if len(kinds) > 1 or (kinds and of_model):
             raise ValueError(
-                f"{' and '.join([*kinds, *of_model])} do not go together: give a model, or one of "
-                f"table, poisson, round_trip and mixture. {', '.join(OF_MODEL[1:])} are settings "
-                "of a model and mean nothing elsewhere"
+                f"{' and '.join([*kinds, *of_model])} do not go together: give a model with its "
+                "settings, or one of table, poisson, round_trip and mixture"
             )
         if self.guide is not None and (kinds or self.source is not None):
             raise ValueError(
-                "a guide goes with a causal model, the base or one that is named here, not with "
-                f"{(kinds or ['source'])[0]}"
+                f"a guide goes with a causal model, not with {(kinds or ['source'])[0]}"
             )
-        alien = self.given(("adapter", "revision", "source", "guide"))
-        if self.server is not None and alien:
+        loaded = self.given(("adapter", "revision", "source", "guide"))
+        if self.server is not None and loaded:
             raise ValueError(
-                f"{' and '.join(alien)} do not go with a server, which has loaded its model already"
+                f"{' and '.join(loaded)} do not go with a server, which has loaded its model"
             )
         if self.auto and (kinds or of_model or self.guide is not None):
             raise ValueError("auto is a search for a proposal: leave everything else out")
@@ -180,15 +156,18 @@ class Source(Part):
                 "chat, an encoder-decoder has a source"
             )
         if self.revision is not None and self.model and self.model.startswith("quasir/"):
-            raise ValueError(
-                f"{short_repr(self.model)} comes with the package and has no revisions: leave "
-                "revision out"
-            )
-        if self.table is not None:
-            _check_weights("the table", self.table)
-        if self.mixture is not None:
-            weights = {f"part {i}": part.weight for i, part in enumerate(self.mixture, start=1)}
-            _check_weights("the mixture", weights)
+            raise ValueError(f"{short_repr(self.model)} has no revisions: leave revision out")
+        weights = {f"part {i}": one.weight for i, one in enumerate(self.mixture or (), start=1)}
+        of, weights = ("the table", self.table) if self.table else ("the mixture", weights)
+        total = sum(weights.values())
+        if not math.isfinite(total):
+            raise ValueError(f"the weights of {of} add up to more than a float can hold (1e308)")
+        for name, weight in weights.items():
+            if weight / total == 0.0:
+                raise ValueError(
+                    f"the weight of {escaped(name)} in {of}, {weight:g}, is 0 beside the sum "
+                    f"{total:g}"
+                )
         return self
 
     @property
@@ -217,18 +196,6 @@ class Source(Part):
         """Whether it leaves everything out but its weight in a mixture, and so is the base."""
         others = ("table", "poisson", "round_trip", "mixture", "guide")
         return not self.of_model and not self.given(others) and not self.auto
-
-
-def _check_weights(of: str, weights: Mapping[str, float]) -> None:
-    """Refuse weights that overflow, or that are 0 beside the others."""
-    total = sum(weights.values())
-    if not math.isfinite(total):
-        raise ValueError(f"the weights of {of} add up to more than a float can hold (1e308)")
-    for name, weight in weights.items():
-        if weight / total == 0.0:
-            raise ValueError(
-                f"the weight of {escaped(name)} in {of}, {weight:g}, is 0 beside the sum {total:g}"
-            )
 
 
 def _field(option: Option) -> Any:
@@ -275,38 +242,8 @@ ALL_SAMPLES = 1000
 
 
 class Recipe(Part):
-    """An experiment: everything that a run depends on.
+    """An experiment: everything that a run depends on; `meanings.yaml` says what each field means.
 
-    Attributes
-    ----------
-    about : str
-        A sentence that describes it.
-    base : Source
-        a(x).
-    features : dict
-        Name -> feature; a feature without a constraint is only measured. Built-in ones that `want`
-        or `lambda` names may be left out.
-    want : dict
-        Name -> wanted mean; for a boolean feature, 0 or 1 holds for every item.
-    reward : RewardSpec
-        A reward and its temperature; it becomes the feature ``reward`` and its lambda.
-    coefficients : dict
-        Name -> lambda of a tilt that is given (written ``lambda`` in YAML).
-    fitted : dict
-        Name -> lambda of a constraint that holds in the mean; fitted where absent.
-    proposal : Source
-        q(x); settings that it leaves out are taken from the base.
-    draws, fit : int
-        Draws for the trade-off, and draws of the base for the fit of lambda.
-    max_tokens, seed : int
-    choose : Choice
-    samples : int
-        How many samples to keep; in a run over contexts, of each context.
-    over : "contexts" or "each", optional
-        In a run over contexts: whether a wanted mean is over all of them, or in each.
-
-    Notes
-    -----
     In a run over contexts, `draws` and `fit` are for all contexts together. `samples` is for each;
     left out, it is `ALL_SAMPLES` divided by the number of contexts, and 1 at least.
     """
@@ -330,14 +267,12 @@ class Recipe(Part):
     @model_validator(mode="after")
     def _add_named_features(self) -> Recipe:
         """Let want and lambda name a built-in feature that features leave out."""
-        asked = (*self.want, *self.coefficients)
-        named = [name for name in asked if name in NAMED and name not in self.features]
-        if named:
-            added = {name: FeatureSpec(named=name) for name in named}
-            for feature in added.values():
-                feature.model_fields_set.clear()  # it is a default, not given
-            self.__dict__["features"] = {**self.features, **added}
-            self.model_fields_set.add("features")
+        for name in (*self.want, *self.coefficients):
+            if name in NAMED and name not in self.features:
+                added = FeatureSpec(named=name)
+                added.model_fields_set.clear()  # it is a default, not given
+                self.__dict__["features"] = {**self.features, name: added}
+                self.model_fields_set.add("features")
         return self
 
     @model_validator(mode="after")
@@ -356,15 +291,7 @@ class Recipe(Part):
         return self
 
     def samples_of_each(self, contexts: int) -> int:
-        """Return how many samples of each context are wanted.
-
-        Examples
-        --------
-        >>> Recipe(base="quasir/biographies", samples=5).samples_of_each(300)
-        5
-        >>> Recipe(base="quasir/biographies").samples_of_each(300)
-        3
-        """
+        """Return how many samples of each context are wanted."""
         if "samples" in self.model_fields_set:
             return self.samples
         return max(self.samples // contexts, 1)

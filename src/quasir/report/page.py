@@ -1,5 +1,7 @@
 """The report of a run as one HTML file: the constraint, how close the samples are, and the texts.
 
+Of a run over contexts it has a table of them, and each context can have a page of its own.
+
 The file needs no network: style, script and data are inside it. A slider moves along beta and
 shows which of the drawn texts survive: those with alpha > beta. The curves are panels of lines with
 95 % bands against the acceptance rate.
@@ -19,15 +21,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.figures import COLOURS
-from quasir.core.formatting import rounded_up, tail_text
-from quasir.errors import InputError
+from quasir.core.formatting import escaped, rounded_up, tail_text
 from quasir.estimation.estimate import Estimate
+from quasir.estimation.mean_guarantee import LEVELS
 from quasir.estimation.quantities import QUANTITIES, heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.sentences import (
@@ -46,6 +48,7 @@ from quasir.report.shown_texts import SHOWN, AcceptedDraws, shown_texts
 if TYPE_CHECKING:
     from quasir.certificates.certificate import Certificate
     from quasir.certificates.check import WantedMoment
+    from quasir.certificates.contexts_certificate import ContextsCertificate
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws
     from quasir.recipes.explain import Setting
@@ -57,6 +60,9 @@ Hue = tuple[int, bool]
 
 FIRST = 3  # texts near the top of the page
 GUARANTEED = 2  # the number of the colour of guarantees
+LONGEST = 120  # characters of a context in the table; all of it is shown when it is opened
+TABLE_LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+SORTED = ("acceptance_rate", "tvd", "tvd_guaranteed", "draws", "samples")
 
 PANELS: dict[str, tuple[str, str, list[int | None]]] = {
     "tvd": (
@@ -103,26 +109,21 @@ def page(
     checks: Sequence[Check] = (),
     wanted: Sequence[WantedMoment] = (),
 ) -> str:
-    """Return the report as one HTML file; draws on disk are read shard by shard."""
-    if curve.n != len(draws):
-        raise InputError(
-            f"the curve is of {curve.n:,} draws, but {len(draws):,} were given: the page would "
-            "show texts that are not in the curves. Give the draws that the curve was made from."
-        )
+    """Return the report of one context; draws on disk are read shard by shard."""
     data = page_data(curve.including(certificate.log_beta), certificate, draws, features)
     kept_items = data.pop("kept_items")
-    script = packaged("page_chart.js") + packaged("page.js")
     observed = {check.name: check for check in checks}
-    suspicious = [check for check in checks if check.suspicious]
-    html = template("page.html.jinja").render(
+    return _render(
+        "page.html.jinja",
+        packaged("page_chart.js") + packaged("page.js"),
+        packaged("page.css"),
         about=about,
         beta=beta_text(certificate.log_beta),
         certificate=certificate,
         checks=checks,
-        colours=COLOURS,
         data=data,
         data_json=Markup(as_json(data)),
-        suspicious=suspicious,
+        suspicious=[check for check in checks if check.suspicious],
         estimates=_estimates(certificate),
         exactness=exactness_sentence(curve, certificate),
         expected=expectations(wanted),
@@ -132,13 +133,82 @@ def page(
         n_possible=curve.n_possible,
         number=number_text,
         guarantee=guarantee_sentences(certificate),
-        script=Markup(script),
-        script_hash=hash_of_script(script),
-        style=Markup(packaged("page.css")),
         tail=tail_text(certificate.pareto_k),
         constraints=[
             (one.name, constraint_sentences(one, observed.get(one.name))) for one in wanted
         ],
+    )
+
+
+def contexts_page(
+    about: About, whole: ContextsCertificate, rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the report of a run over contexts: the whole, and a table of contexts that sorts."""
+    guarantee, levels = whole.guarantee, []
+    headline = f"{whole.served:,} of {whole.contexts:,} contexts are served; no mean is guaranteed"
+    if guarantee is not None:
+        headline = (
+            f"The mean TVD of {whole.served:,} contexts is at most {rounded_up(guarantee.tvd):.3g},"
+            f" with confidence {guarantee.confidence:g}"
+        )
+        for wanted in TABLE_LEVELS:
+            # The largest level below: as many as are above it are above this one at most.
+            below = np.flatnonzero(np.asarray(LEVELS) <= wanted)
+            levels.append((f"{wanted:g}", int(guarantee.above[below[-1]])))
+    return _render(
+        "contexts.html.jinja",
+        packaged("contexts.js"),
+        packaged("page.css") + packaged("contexts.css"),
+        about=about,
+        data_json=None,
+        headline=headline,
+        levels=levels,
+        means=[
+            ("Proposals per sample" if key == "proposals" else heading_of(key), phrase(part))
+            for key, part in whole.estimates.items()
+        ],
+        most=lambda x: _number(rounded_up(x)),
+        number=_number,
+        rows=[_row(row) for row in rows],
+        whole=whole,
+    )
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a context in the table; what cannot be sorted by number goes last."""
+    return {
+        **row,
+        "title": escaped(", ".join(str(value) for value in row["fields"].values()), LONGEST),
+        "keys": {name: row.get(name) if _is_number(row.get(name)) else "" for name in SORTED},
+        "worries": len(row["warnings"]) + (row["unserved"] is not None),
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _number(value: Any) -> str:
+    return number_text(value) if _is_number(value) else "unknown"
+
+
+def _render(name: str, script: str, style: str, **values: Any) -> str:
+    """Fill a template, which escapes what is put into it."""
+    environment = Environment(
+        autoescape=True,
+        loader=FunctionLoader(packaged),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # With its hash, the page's policy allows this script and no other.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    html = environment.get_template(name).render(
+        colours=COLOURS,
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",
+        style=Markup(style),
+        **values,
     )
     # A lone surrogate in a name cannot be encoded in UTF-8.
     return html.encode("utf-8", "replace").decode("utf-8")
@@ -323,18 +393,3 @@ def _short(x: float) -> float | None:
 def packaged(name: str) -> str:
     """Return the text of a file of this package."""
     return files("quasir.report").joinpath(name).read_text("utf-8")
-
-
-@cache
-def template(name: str) -> Template:
-    """Return a template; it escapes what is put into it."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(packaged(name))
-
-
-def hash_of_script(script: str) -> str:
-    """Return the script's hash, so that the page's policy allows this script and no other."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")

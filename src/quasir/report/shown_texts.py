@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.items import concatenate
-from quasir.core.types import Array, Items
+from quasir.core.types import Array
 from quasir.draws.draws import Draws
 from quasir.features import Feature, text_of
 from quasir.report.sentences import beta_text
@@ -67,7 +67,8 @@ class AcceptedDraws:
                 items.append(source.items_of(first // source.shard_size, rows))
         found, index = Draws.concatenate(parts), np.concatenate(indices)
         if isinstance(source, Store):
-            found = replace(found, items=_joined(items))
+            kept = all(part is not None for part in items)
+            found = replace(found, items=(concatenate(items) if items else []) if kept else None)
         shown = first_accepted(found.log_alpha, log_betas)
         return cls(survivors.tolist(), found.take(shown), index[shown])
 
@@ -79,10 +80,6 @@ def _parts(source: Draws | Store) -> Iterator[tuple[int, Draws]]:
         return
     for number in source.numbers():
         yield number * source.shard_size, Draws.of_shard(source, number, items=False)
-
-
-def _joined(parts: list[Items]) -> Items:
-    return None if any(part is None for part in parts) else concatenate(parts) if parts else []
 
 
 def shown_texts(accepted: AcceptedDraws, features: Sequence[Feature]) -> list[dict[str, Any]]:
@@ -105,7 +102,11 @@ def shown_texts(accepted: AcceptedDraws, features: Sequence[Feature]) -> list[di
 def _marked(draws: Draws, i: int, features: Sequence[Feature], room: int) -> dict[str, Any]:
     """Return the pieces shown at once, those folded, and how many characters were cut."""
     text = text_of(draws.items[i])
-    places = [_places(draws, i, feature, text) for feature in features]
+    places = []  # to colour; none where a feature is false for this text
+    for feature in features:
+        column = draws.features.get(feature.name)
+        silent = column is not None and column.dtype == bool and not column[i]
+        places.append([] if feature.spans is None or silent else feature.spans(text))
     first = len(text) if len(text) <= AT_ONCE else BEGINNING
     last = max(first, min(len(text), MOST_CHARACTERS, first + room))
 
@@ -119,13 +120,6 @@ def _marked(draws: Draws, i: int, features: Sequence[Feature], room: int) -> dic
         "folded": last - first,
         "more": len(text) - last,
     }
-
-
-def _places(draws: Draws, i: int, feature: Feature, text: str) -> list[tuple[int, int]]:
-    """Return the places to colour; none where the feature is false for this text."""
-    column = draws.features.get(feature.name)
-    silent = column is not None and column.dtype == bool and not column[i]
-    return [] if feature.spans is None or silent else feature.spans(text)
 
 
 def pieces(text: str, places: Sequence[Sequence[tuple[int, int]]]) -> list[Piece]:

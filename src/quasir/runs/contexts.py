@@ -29,7 +29,7 @@ from quasir.recipes.building import Built, build, own_files, resolve
 from quasir.recipes.placeholders import Context, fill
 from quasir.recipes.schema import Recipe
 from quasir.store import Store
-from quasir.store.context_store import CONTEXTS, ContextStore
+from quasir.store.store import CONTEXTS, ContextStore
 from quasir.targets.product import Product
 
 KEPT = 1024
@@ -53,7 +53,7 @@ class Entry:
     @classmethod
     def of(cls, context: Context, seed: int) -> Entry:
         """Return a context about which nothing is known yet, in a run with this seed."""
-        return cls(context, context_seed(seed, context.place, context.key))
+        return cls(context, context_seed(seed, context.index, context.key))
 
     @classmethod
     def only(cls, seed: int) -> Entry:
@@ -63,7 +63,7 @@ class Entry:
     @property
     def index(self) -> int:
         """Its number, counted from 0."""
-        return self.context.place
+        return self.context.index
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -76,26 +76,19 @@ class Entry:
             recipe = fill(recipe, self.context)
         return recipe.model_copy(update={"fitted": self.fitted}) if self.fitted else recipe
 
-    def without(self, why: str) -> Entry:
-        """Return it as a context of which nothing is drawn."""
-        return replace(self, failed=why)
-
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
-        check = self.base_check
-        optional = {
-            "warnings": list(self.warnings) or None,
-            "base_check": None if check is None else check.to_dict(),
-            "fitted": self.fitted or None,
-            "failed": self.failed,
-        }
-        return {
+        content = {
             "context": self.index,
             "fields": self.fields,
             "seed": str(self.seed),
             "known": self.known.to_dict(),
-            **{name: value for name, value in optional.items() if value is not None},
+            "warnings": list(self.warnings) or None,
+            "base_check": None if self.base_check is None else self.base_check.to_dict(),
+            "fitted": self.fitted or None,
+            "failed": self.failed,
         }
+        return {name: value for name, value in content.items() if value is not None}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], where: str) -> Entry:
@@ -143,6 +136,7 @@ class Builder:
 
     def __init__(self, recipe: Recipe, folder: Path, allow_code: bool = False) -> None:
         self.recipe, self.folder, self.allow_code = recipe, folder, allow_code
+        self.watches = False  # whether it draws from the base, and watches all features
         self.loaded: dict[Any, Any] = {}
         self._built: OrderedDict[int, Built] = OrderedDict()
 
@@ -164,24 +158,22 @@ class Builder:
     def pair(self, entry: Entry) -> tuple[Product, Proposal]:
         """Return the target and the proposal of a context."""
         built = self.built(entry)
+        if self.watches:
+            return Product(built.base, watched=list(built.features.values())), built.base
         return resolve(entry.filled(self.recipe), built)[1], built.proposal
 
     def release(self, entry: Entry) -> None:
         """Forget what a context's models have computed of their prompts."""
-        built = self._built.get(entry.index)
-        for lm in () if built is None else _models_of(built.base, built.proposal):
-            lm.forget_prompt()
+        if (built := self._built.get(entry.index)) is not None:
+            _forget_prompts(built.base, built.proposal)
 
 
-def _models_of(*sources: Any) -> list[Any]:
-    """Return the causal models in some distributions."""
-    found = []
+def _forget_prompts(*sources: Any) -> None:
     for source in sources:
-        found += _models_of(*getattr(source, "components", ()))
-        found += [
-            lm for lm in (source, getattr(source, "base", None)) if hasattr(lm, "forget_prompt")
-        ]
-    return found
+        _forget_prompts(*getattr(source, "components", ()))
+        for lm in (source, getattr(source, "base", None)):
+            if lm is not None and hasattr(lm, "forget_prompt"):
+                lm.forget_prompt()
 
 
 @dataclass(frozen=True)
@@ -275,13 +267,6 @@ def _draws_of_group(
     ends = [*starts[1:], len(order)]
     for index, start, end in zip(indices.tolist(), starts, ends, strict=True):
         if (entry := named.get(index)) is not None:
-            yield (
-                index,
-                replace(
-                    every.take(order[start:end]),
-                    seed=entry.seed,
-                    warnings=entry.warnings,
-                    known=entry.known,
-                    base_check=entry.base_check,
-                ),
-            )
+            facts: dict[str, Any] = {"known": entry.known, "base_check": entry.base_check}
+            own = every.take(order[start:end])
+            yield index, replace(own, seed=entry.seed, warnings=entry.warnings, **facts)

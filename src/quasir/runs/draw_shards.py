@@ -6,36 +6,37 @@ pieces of several contexts, drawn in one batch if they can be.
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from quasir.core.progress import Progress, progress_of
-from quasir.core.scores import check_log_scores, name_of
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import RatioBounds, ratio_bounds
-from quasir.draws.draw_blocks import RowMaker, cut_warnings, rows_at_once, scored
+from quasir.draws.draw_blocks import RowMaker, cut_warnings, rows_at_once
 from quasir.draws.draws import Draws
-from quasir.engines.engine import Engine, Task, Work
+from quasir.engines import Engine, Local
+from quasir.engines.engine import Task, Work
 from quasir.errors import StoreError
 from quasir.runs.contexts import Entry
-from quasir.runs.shard_work import (
-    Tally,
-    Written,
-    begin_drawing,
+from quasir.runs.unfinished import (
+    UNFINISHED,
+    draw_shard,
     keep_short_shard,
-    run_tasks,
-    write_drawn,
+    kept_draws,
+    kept_of_each,
 )
-from quasir.store import Rows, Store
-from quasir.store.context_store import ContextStore, Piece, between
-from quasir.store.locations import location_of
-from quasir.store.manifest import Origin
-from quasir.store.store import CONTEXT
-from quasir.targets.product import Product
+from quasir.store import Rows, Shard, Store
+from quasir.store.control import clear_stop, stop_asked
+from quasir.store.locations import Location, location_of
+from quasir.store.manifest import Origin, shard_name
+from quasir.store.store import CONTEXT, ContextStore, Piece, between, write_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,12 +84,7 @@ def draw_into(
     progress: Progress = False,
     engine: Engine | None = None,
 ) -> int:
-    """Draw the shards that a run of n draws from one target still lacks; return how many draws.
-
-    Draw i depends on the store's seed and on i only, so it does not matter which draws were there
-    before, or which worker makes it. A file `stop` in the run's folder ends the drawing between
-    two shards; the manifest then has the reason under `stopped`.
-    """
+    """Draw the shards that a run of n draws from one target still lacks; see `draw_missing`."""
     given = Given(target, proposal)
     only = [Entry.only(store.seed)]
     return draw_missing(store, n, only, given, load=given, progress=progress, engine=engine)
@@ -106,9 +102,17 @@ def draw_missing(
 ) -> int:
     """Draw the shards that a run of n draws, or its rounds so far, lacks; return how many draws.
 
-    `load` makes `pairs` in another process.
+    `load` makes `pairs` in another process. Draw i depends on the seed and on i only, so it does
+    not matter which draws were there before, or which worker makes it. A file `stop` in the run's
+    folder ends the drawing between two shards; the manifest then has the reason under `stopped`.
     """
-    begin_drawing(store)
+    clear_stop(store.folder)  # of an earlier process, as are temporary files
+    parts = store.location.within(UNFINISHED)
+    store.location.clean()
+    parts.clean()
+    if store.manifest.stopped is not None:
+        store.change(stopped=None)
+        store.write_manifest()
     missing = store.missing(n)
     pieces: Mapping[int, list[Piece]] | None = None
     if isinstance(store, ContextStore):
@@ -119,7 +123,12 @@ def draw_missing(
         for number in store.shards.keys() & set(missing):
             keep_short_shard(store, number, rows_at_once(*pair))
     tasks = [(number, store.draws_in(number, n)) for number in missing]
-    tally = Tally(sum(size for _, size in tasks), progress_of(progress, "drawn"))
+    report, done, wanted = progress_of(progress, "drawn"), 0, sum(size for _, size in tasks)
+
+    def tell(drawn: int) -> None:
+        if done + drawn < wanted:
+            report(done + drawn, wanted, done + drawn)
+
     work = ShardWork(
         load=load,
         entries=entries,
@@ -128,8 +137,67 @@ def draw_missing(
         address=store.location.address,
         origin=store.origin,
     )
-    here = work.by(pairs, tally.within)
-    return run_tasks(store, tasks, work, here, tally, engine, lambda: bool(store.missing(n)))
+    made = (engine or Local()).map(
+        work, tasks, lambda: stop_asked(store.folder), work.by(pairs, tell)
+    )
+    writers, finished, kept, before = _Writers(), list[str](), 0, kept_of_each(store)
+    try:
+        for (number, size), written in made:
+            _see(store.location, number, written.machine)
+            store.change(**writers.after(written.machine, written.process))
+            listed = store.record(number, written.shard)
+            done += size
+            report(done, wanted, done)
+            # What a worker kept that was lost since was drawn now, too.
+            kept += min(written.kept, before.get(number, 0))
+            finished += written.parts
+            if listed:
+                for name in finished:
+                    parts.remove(name)
+                finished.clear()
+    except KeyboardInterrupt as stopped:
+        store.settle()
+        there = kept_draws(store)
+        stopped.args = (f"{there:,} draws are kept in {store.folder}; the same command goes on",)
+        raise
+    finally:
+        store.settle()
+    if not store.missing(n):
+        parts.drop()
+        store.location.clean()  # of what workers that were killed have left
+    elif (why := stop_asked(store.folder)) is not None:
+        store.change(stopped=why)
+        store.write_manifest()
+    clear_stop(store.folder)
+    return done - kept
+
+
+class _Writers:
+    """Workers among the last 4W writers of a shard, W being the number of workers."""
+
+    def __init__(self) -> None:
+        self.shards, self.last = 0, dict[tuple[str, int], int]()
+
+    def after(self, machine: str, process: int) -> dict[str, int]:
+        """Count a shard of a worker; return how many workers and machines there are."""
+        self.shards += 1
+        self.last[machine, process] = self.shards
+        gone = self.shards - 4 * len(self.last)
+        self.last = {worker: at for worker, at in self.last.items() if at > gone}
+        return {"workers": len(self.last), "machines": len({name for name, _ in self.last})}
+
+
+def _see(location: Location, number: int, machine: str) -> None:
+    """Refuse a shard that its worker wrote to a place this process cannot read."""
+    try:
+        location.identity(shard_name(number))
+    except OSError as error:
+        raise StoreError(
+            f"{shard_name(number)} was written by a worker on {machine} to "
+            f"{location.address}, but this process does not see it there: the machines do not "
+            "share that folder. Give a folder that they share, or an address such as "
+            "s3://bucket/run with --shards-at."
+        ) from error
 
 
 def _keep_or_refuse_ratios(store: Store, target: Target, proposal: Proposal) -> None:
@@ -146,6 +214,17 @@ def _keep_or_refuse_ratios(store: Store, target: Target, proposal: Proposal) -> 
             f"Of what would be drawn now: {now.basis} Its guarantees would not hold: draw into "
             "another folder."
         )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A shard that a worker has written, and what the manifest records about it."""
+
+    shard: Shard
+    machine: str
+    process: int
+    kept: int  # draws of it that an earlier process had kept
+    parts: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,16 +249,19 @@ class ShardWork:
         location = location_of(self.address)
 
         def work(task: Task) -> Written:
-            first = 0 if self.pieces is None else self.pieces[task[0]][0].context
+            start, (number, size) = time.perf_counter(), task
+            first = 0 if self.pieces is None else self.pieces[number][0].context
             at_once = rows_at_once(*pairs.pair(self.entries[first]))
-            make = (
-                self._successive(pairs, task)
-                if self.pieces is None
-                else self._mixed(pairs, self.pieces[task[0]])
-            )
-            return write_drawn(
-                make, task, location=location, origin=self.origin, at_once=at_once, tell=tell
-            )
+            if self.pieces is None:
+                make = self._successive(pairs, task)
+            else:
+                make = self._mixed(pairs, self.pieces[number])
+            table, kept, parts = draw_shard(make, task, location, self.origin, at_once, tell)
+            shard = write_shard(location, number, table, self.origin)
+            if kept < size:  # draws that were kept took their time in another process
+                seconds = (time.perf_counter() - start) * size / (size - kept)
+                shard = replace(shard, seconds=seconds)
+            return Written(shard, socket.gethostname(), os.getpid(), kept, parts)
 
         return work
 
@@ -201,21 +283,17 @@ class ShardWork:
             for i in range(0, len(some), CONTEXTS_AT_ONCE):
                 group = some[i : i + CONTEXTS_AT_ONCE]
                 draws = draw_together(pairs, self.entries, group, check=start == 0 and i == 0)
-                tables.append(table_of(_rows_of(group, draws), 0))
+                rows = Draws.concatenate(draws).rows
+                sizes = [piece.stop - piece.start for piece in group]
+                context = np.repeat([piece.context for piece in group], sizes)
+                index = np.concatenate([np.arange(piece.start, piece.stop) for piece in group])
+                named = {CONTEXT: context.astype(np.int64), "index": index.astype(np.int64)}
+                tables.append(table_of(Rows(named | rows.columns, rows.items), 0))
                 for piece in group:
                     pairs.release(self.entries[piece.context])
             return joined(tables)
 
         return make
-
-
-def _rows_of(pieces: Sequence[Piece], draws: Sequence[Draws]) -> Rows:
-    """Return the draws of some pieces as rows of a store, with their context and index."""
-    rows = Draws.concatenate(draws).rows
-    context = np.repeat([piece.context for piece in pieces], [p.stop - p.start for p in pieces])
-    index = np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
-    columns = {CONTEXT: context.astype(np.int64), "index": index.astype(np.int64)}
-    return Rows(columns | rows.columns, rows.items)
 
 
 class Stretch(NamedTuple):
@@ -227,16 +305,6 @@ class Stretch(NamedTuple):
     stop: int
 
 
-def _stretches(entries: Sequence[Entry], pieces: Sequence[Piece]) -> list[Stretch]:
-    made = []
-    for index, start, stop in pieces:
-        for block in range(start // BLOCK, -(-stop // BLOCK)):
-            first = block * BLOCK
-            rows = max(start - first, 0), min(stop - first, BLOCK)
-            made.append(Stretch(entries[index], block, *rows))
-    return made
-
-
 def draw_together(
     pairs: Pairs, entries: Sequence[Entry], pieces: Sequence[Piece], check: bool = True
 ) -> list[Draws]:
@@ -245,40 +313,27 @@ def draw_together(
     Draw i of a context depends on its seed and on i only, whatever is drawn beside it. With
     `check`, the first draws are scored again: log_prob must give what they were drawn with.
     """
-    stretches = _stretches(entries, pieces)
+    stretches = [
+        Stretch(entries[i], block, max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK))
+        for i, start, stop in pieces
+        for block in range(start // BLOCK, -(-stop // BLOCK))
+    ]
     made = {s.entry.index: pairs.pair(s.entry) for s in stretches}
     every = [made[s.entry.index] for s in stretches]
     streams = [DrawStreams(s.entry.seed) for s in stretches]
     together = optional_attribute(every[0][1], "sample_together")
-    found: list[Part] | None = None
+    found: Sequence[Part | None] | None = None
     if together is not None:
         requests = [
             Request(stream.propose(s.block), s.start, s.stop)
             for s, stream in zip(stretches, streams, strict=True)
         ]
         found = together([proposal for _, proposal in every], requests)
-    if found is None:
-        return [
-            RowMaker(*pair, stream, s.block * BLOCK + s.stop).rows(
-                s.block, s.start, s.stop, check=check and s is stretches[0]
-            )
-            for pair, stream, s in zip(every, streams, stretches, strict=True)
-        ]
     return [
-        _scored(pair, stream, s, part, check=check and s is stretches[0])
-        for pair, stream, s, part in zip(every, streams, stretches, found, strict=True)
+        RowMaker(*pair, stream, s.block * BLOCK + s.stop).rows(
+            s.block, s.start, s.stop, check and s is stretches[0], part
+        )
+        for pair, stream, s, part in zip(
+            every, streams, stretches, found or [None] * len(stretches), strict=True
+        )
     ]
-
-
-def _scored(
-    pair: tuple[Target, Proposal], stream: DrawStreams, stretch: Stretch, part: Part, check: bool
-) -> Draws:
-    """Score what was drawn together with the draws of other contexts."""
-    target, proposal = pair
-    base = target.base if isinstance(target, Product) else None
-    log_q = check_log_scores(part.log_q, part.items, name_of(proposal), "log q")
-    known = part.log_base if getattr(proposal, "base", None) is base else None
-    log_base = log_q if proposal is base else known
-    log_u = stream.log_u(stretch.block)[stretch.start : stretch.stop]
-    whole = Part(part.items, log_q, log_base)
-    return scored(target, proposal, whole, log_u=log_u, seed=stream.seed, check=check)

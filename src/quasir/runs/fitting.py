@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 from quasir.constraints.dual import MIN_ESS, solve
 from quasir.core.progress import Reporter
 from quasir.core.streams import Purpose, derived_seed
-from quasir.core.types import Array, Proposal
+from quasir.core.types import Array
 from quasir.draws.draws import Draws
 from quasir.errors import InfeasibleError, InputError, StoreError
 from quasir.estimation.estimate import kish_ess
@@ -27,8 +29,7 @@ from quasir.runs.contexts import Builder, Entry, draws_by_context
 from quasir.runs.draw_shards import draw_missing
 from quasir.runs.integrity import recipe_hash
 from quasir.store import MANIFEST, Store
-from quasir.store.context_store import ContextStore
-from quasir.targets.product import Product
+from quasir.store.store import ContextStore
 
 FIT = "fit"
 """The folder of these draws, in the run's."""
@@ -60,28 +61,8 @@ def fit_lambdas(
     if not over:
         return resolve(recipe, builder.built(entries[0]), draws=every[0])[0], entries
     if recipe.over == "each":
-        return recipe, [
-            _fit_own(recipe, builder, entry, draws)
-            for entry, draws in zip(entries, every, strict=True)
-        ]
+        return recipe, list(map(partial(_fit_own, recipe, builder), entries, every))
     return recipe.model_copy(update={"fitted": _fit_over_all(recipe, every)}), entries
-
-
-@dataclass(frozen=True)
-class _Watching:
-    """Draws from the base of each context, and watches all features."""
-
-    builder: Builder
-
-    def pair(self, entry: Entry) -> tuple[Product, Proposal]:
-        built = self.builder.built(entry)
-        return Product(built.base, watched=list(built.features.values())), built.base
-
-    def release(self, entry: Entry) -> None:
-        self.builder.release(entry)
-
-    def __call__(self) -> _Watching:
-        return self
 
 
 def _fitting_draws(
@@ -107,18 +88,18 @@ def _fitting_draws(
         store = kind.create(folder, seed, size, models=models, recipe=own, **facts)
         if isinstance(store, ContextStore):
             store.add_round(shared_out(recipe.fit, len(entries)))
-    watching = _Watching(builder)
+    watching = copy(builder)
+    watching.watches = True
     with reporter.stage("fitting") as report:
-        draw_missing(store, recipe.fit, seeded, watching, load=watching, progress=report)
+        draw_missing(store, recipe.fit, seeded, watching, load=lambda: watching, progress=report)
     return [draws for _, draws in draws_by_context(store, seeded)]
 
 
 def _fit_own(recipe: Recipe, builder: Builder, entry: Entry, draws: Draws) -> Entry:
-    """Fit the lambdas of one context."""
     try:
         fitted, _ = resolve(entry.filled(recipe), builder.built(entry), draws=draws)
     except InfeasibleError as error:
-        return entry.without(str(error))
+        return replace(entry, failed=str(error))
     return replace(entry, fitted=dict(fitted.fitted))
 
 

@@ -6,10 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from quasir import recipes
 from quasir.core.files import shortened
 from quasir.core.formatting import command as format_command
-from quasir.core.progress import Reporter
 from quasir.errors import InputError, StoreError
 from quasir.recipes.parts import Part
 from quasir.recipes.schema import Recipe, ServerSpec, Source
@@ -31,19 +32,17 @@ def must_be_possible(folder: Path) -> None:
     if "\0" in str(folder):
         raise InputError(f"{shown!r} cannot be the folder of a run: it has a null character.")
     try:
-        for path in (folder, *folder.parents):
-            if path.is_dir():
-                return
-            if path.exists() or path.is_symlink():
-                at = "" if path == folder else f", since {shortened(path)} is none"
-                raise InputError(f"{shown} cannot be the folder of a run{at}: give another folder.")
+        there = next(
+            path for path in (folder, *folder.parents) if path.exists() or path.is_symlink()
+        )
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"{shown} cannot be the folder of a run ({why}): give another folder."
         ) from error
+    if not there.is_dir():
+        at = "" if there == folder else f", since {shortened(there)} is none"
+        raise InputError(f"{shown} cannot be the folder of a run{at}: give another folder.")
 
 
 def recipe_hash(recipe: Recipe, table: str | None = None) -> str:
@@ -79,20 +78,16 @@ def read_checked(folder: Path, store: Store) -> Recipe:
 
 def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     """Refuse to resume a run with another recipe, and name what changed."""
-    changed = []
-    before, now = before.changed(without_address), now.changed(without_address)
-    for name in Recipe.model_fields:
-        was, is_now = getattr(before, name), getattr(now, name)
-        if name == "fitted":
-            # The run has its fitted lambda; one that the recipe gives must be the same.
-            if is_now and was != is_now:
-                changed.append(f"fitted was {_shown(was)}, now {_shown(is_now)}")
-        elif name not in FREE and was != is_now:
-            alias = "lambda" if name == "coefficients" else name
-            changed.append(f"{alias} was {_shown(was)}, now {_shown(is_now)}")
-    same = now.model_copy(update={"fitted": before.fitted})
-    if not changed and recipe_hash(before) != recipe_hash(same):
-        changed.append("a setting of the base or the proposal was left out and is given now")
+    was, is_now = (
+        yaml.safe_load(recipes.dump(recipe.changed(without_address))) for recipe in (before, now)
+    )
+    if "fitted" not in is_now:  # the run has its fitted lambda; one that is given must be the same
+        was.pop("fitted", None)
+    changed = [
+        f"{name} was {_shown(was.get(name))}, now {_shown(is_now.get(name))}"
+        for name in dict.fromkeys([*was, *is_now])
+        if name not in FREE and was.get(name) != is_now.get(name)
+    ]
     if changed:
         raise StoreError(
             f"{folder} is a run of another recipe: {'; '.join(changed)}. This recipe would give "
@@ -102,17 +97,7 @@ def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
 
 
 def _shown(value: Any) -> str:
-    plain = value
-    if hasattr(value, "model_dump"):
-        plain = value.model_dump(exclude_defaults=True)
-    elif isinstance(value, dict):
-        plain = {
-            key: part.model_dump(exclude_defaults=True) if hasattr(part, "model_dump") else part
-            for key, part in value.items()
-        }
-    if plain == {}:
-        return "the base" if hasattr(value, "model_dump") else "absent"
-    text = str(plain)
+    text = "absent" if value is None else str(value)
     return text if len(text) <= 120 else text[:117] + "..."
 
 
@@ -132,17 +117,6 @@ def check_seed(store: Store, seed: int | None) -> None:
             f"{store.folder} was drawn with seed {store.seed}, not {seed}: its draws are made. "
             "Begin another run for another seed."
         )
-
-
-def check_or_forget(store: Store, repair: bool, reporter: Reporter) -> None:
-    """Refuse damaged shards, or with `repair` forget them, so that they are drawn again."""
-    if not repair:
-        store.check()
-        return
-    damaged = store.damaged(marks=True)
-    if damaged:
-        reporter.say(f"drawing {len(damaged)} damaged shards again")
-        store.forget(damaged)
 
 
 def command(name: str, folder: str | Path, *options: Any, recipe: Recipe | None = None) -> str:

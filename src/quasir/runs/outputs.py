@@ -9,8 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,35 +21,24 @@ from quasir.core.files import make_folder, write_bytes, write_json, write_text, 
 from quasir.core.items import text_of
 from quasir.errors import InputError
 from quasir.recipes.building import features_of
-from quasir.recipes.describe import asked
-from quasir.recipes.explain import explain
-from quasir.report.contexts_page import contexts_page
-from quasir.report.page import About, page
+from quasir.recipes.explain import asked, explain
+from quasir.report.page import About, contexts_page, page
 from quasir.runs.integrity import command
-from quasir.runs.outcome import Result
-from quasir.runs.stored_run import Run, RunContext
+from quasir.runs.stored_run import Result, Run, RunContext
 
 SAMPLES = "samples.jsonl"
 SHOWN = 5
 """Samples of each context on the page."""
-NUMBERS = (
-    "context",
-    "draws",
-    "samples",
-    "beta",
-    "acceptance_rate",
-    "tvd",
-    "tvd_low",
-    "tvd_high",
-    "tvd_guaranteed",
-    "kl",
+NUMBERS = tuple(
+    "context draws samples beta acceptance_rate tvd tvd_low tvd_high tvd_guaranteed kl".split()
 )
 """The first columns of `contexts.csv`."""
 
 
 def write_outputs(run: Run) -> None:
     """Write all results of a run into its folder."""
-    lines = [line for result in run.outcome.served for line in sample_lines(result)]
+    served = [result for result in run.outcome.results if result.unserved is None]
+    lines = [line for result in served for line in sample_lines(result)]
     _write_lines(run.folder / SAMPLES, lines)
     if run.outcome.whole is None:
         _write_one(run)
@@ -66,50 +54,6 @@ def describe_outputs(run: Run) -> str:
         return f"{run.certificate}\n\n{page}\n{samples}; contexts: {run.folder / 'contexts.csv'}"
     more = command("sample", run.folder, "-n", 1000, recipe=run.recipe)
     return f"{run.certificate}\n{run[0].result.sampled}\n\n{page}\n{samples}; more: {more}"
-
-
-def describe_tradeoff(run: Run, context: int | None) -> tuple[object, dict[str, Any]]:
-    """Return the trade-off of one context, or what holds over all: to print, and as JSON."""
-    if context is None and run.over_contexts:
-        every = [result.to_dict() for result in run.outcome.results]
-        return run.certificate, {"whole": run.certificate.to_dict(), "contexts": every}
-    curve = run[context or 0].curve
-    return curve, {
-        "n": curve.n,
-        "n_possible": curve.n_possible,
-        "ess": curve.ess,
-        "streamed": curve.bin_width > 0,
-        "warnings": curve.warnings,
-        "proposal": curve.proposal.to_dict(),
-        "projection": curve.projection.to_dict(),
-        "columns": {
-            name: [x if math.isfinite(x) else None for x in column.tolist()]
-            for name, column in curve.columns().items()
-        },
-    }
-
-
-def samples_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the samples of some contexts, with their certificates."""
-    lines = [line for result in results if not result.unserved for line in sample_lines(result)]
-    if results[0].entry.fields:
-        return {"contexts": [result.to_dict() for result in results], "samples": lines}
-    (result,) = results
-    checks = () if result.sampled is None else result.sampled.checks
-    return {
-        "certificate": result.to_dict()["certificate"],
-        "checks": [check.to_dict() for check in checks],
-        "samples": lines,
-    }
-
-
-def describe_samples(results: Sequence[Result]) -> str:
-    """Return the certificate and the checks of samples, or how many there are of how many."""
-    served = [result for result in results if result.unserved is None]
-    if len(served) == 1:
-        return f"{served[0].certificate}\n{served[0].sampled}"
-    total = sum(len(result.sampled.samples) for result in served if result.sampled is not None)
-    return f"{total:,} samples of {len(served):,} contexts"
 
 
 def _write_one(run: Run) -> None:
@@ -130,6 +74,7 @@ def _page_of(one: RunContext) -> str:
     if certificate is None:
         raise InputError(f"context {one.index} has no certificate: {one.result.unserved}")
     name = run.folder.resolve().name
+    context = ["--context", one.index] if run.over_contexts else []
     about = About(
         title=f"{name}, context {one.index}" if run.over_contexts else name,
         asked=asked(recipe),
@@ -140,7 +85,7 @@ def _page_of(one: RunContext) -> str:
             **_facts(run),
         },
         settings=explain(recipe),
-        exact=_exact_command(one),
+        exact=command("sample", run.folder, "--tvd", 0, *context, recipe=recipe),
     )
     if one.result.unserved is not None:
         certificate = certificate.with_warnings(one.result.unserved)
@@ -153,12 +98,6 @@ def _page_of(one: RunContext) -> str:
         checks=one.checks,
         wanted=one.result.wanted,
     )
-
-
-def _exact_command(one: RunContext) -> str:
-    """Return the command that gives exact samples, where a ceiling of the ratios is known."""
-    context = ["--context", one.index] if one.run.over_contexts else []
-    return command("sample", one.run.folder, "--tvd", 0, *context, recipe=one.recipe)
 
 
 def write_context_page(one: RunContext) -> Path:
@@ -180,41 +119,28 @@ def _facts(run: Run) -> dict[str, str]:
     return facts
 
 
-def write_curve(run: Run) -> list[Path]:
-    """Write the trade-off and its figure; return their paths. Many contexts have none."""
-    if run.over_contexts:
-        return []
-    write_tradeoff(run.folder, run.curve)
-    return [run.folder / "tradeoff.csv", write_figure(run.folder, run.curve)]
-
-
 def write_tradeoff(folder: Path, curve: Curve) -> None:
     """Write `tradeoff.csv`: a row for each beta; value, se, low and high of each estimate."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
     columns = curve.columns()
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    write_text(folder / "tradeoff.csv", table.getvalue())
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    _write_csv(folder / "tradeoff.csv", columns, rows)
 
 
-def write_figure(folder: Path, curve: Curve) -> Path:
-    """Write `figures/tradeoff.png`: all panels in one figure."""
-    return _write_png(folder, "tradeoff", plot_curve(curve))
+def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([header, *rows])
+    write_text(path, table.getvalue())
 
 
-def write_figures(folder: Path, curve: Curve) -> None:
-    """Write `figures/tradeoff.png`, and each panel in its own file, as wide as a column."""
-    write_figure(folder, curve)
-    for panel in panels_of(curve):
-        _write_png(folder, panel.name, plot_curve(curve, [panel]))
-
-
-def _write_png(folder: Path, name: str, figure: Any) -> Path:
-    path = folder / "figures" / f"{name}.png"
-    make_folder(path.parent)
-    write_with(path, partial(figure.savefig, dpi=200, format="png"))
-    return path
+def write_figures(folder: Path, curve: Curve, each: bool = True) -> Path:
+    """Write `figures/tradeoff.png`; with `each`, also each panel, as wide as a column."""
+    make_folder(folder / "figures")
+    figures = {"tradeoff": plot_curve(curve)}
+    figures |= {one.name: plot_curve(curve, [one]) for one in panels_of(curve) if each}
+    for name, figure in figures.items():
+        path = folder / "figures" / f"{name}.png"
+        write_with(path, partial(figure.savefig, dpi=200, format="png"))
+    return folder / "figures" / "tradeoff.png"
 
 
 def sample_lines(result: Result) -> Iterator[dict[str, Any]]:
@@ -225,7 +151,7 @@ def sample_lines(result: Result) -> Iterator[dict[str, Any]]:
     columns = {name: column.tolist() for name, column in samples.features.items()}
     for i, item in enumerate(samples.items):
         text = text_of(item)
-        named = {"context": result.index, "fields": fields, "sample": text}
+        named = {"context": result.entry.index, "fields": fields, "sample": text}
         yield {
             **(named if fields else {"text": text}),
             "log_p_beta": float(samples.log_p_beta[i]),
@@ -269,7 +195,9 @@ def _write_parquet(path: Path, lines: Sequence[dict[str, Any]]) -> None:
         "context": column("context", pa.int64()),
         # Contexts may have different fields, so Parquet has them as JSON.
         "fields": column("fields", pa.string(), json.dumps),
-        "sample": column("sample", pa.string(), _encodable),
+        "sample": column(
+            "sample", pa.string(), lambda text: text.encode("utf-8", "backslashreplace").decode()
+        ),
         "log_p_beta": column("log_p_beta", pa.float64()),
         "certificate_id": column("certificate_id", pa.string()),
         "draw": column("draw", pa.int64()),
@@ -277,10 +205,6 @@ def _write_parquet(path: Path, lines: Sequence[dict[str, Any]]) -> None:
     for name in lines[0]["features"] if lines else ():
         columns[f"feature:{name}"] = pa.array([line["features"][name] for line in lines])
     write_with(path, partial(pq.write_table, pa.table(columns)))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _row_of(result: Result) -> dict[str, Any]:
@@ -301,7 +225,7 @@ def _row_of(result: Result) -> dict[str, Any]:
         }
     shown = list(sample_lines(result))[:SHOWN] if result.unserved is None else []
     return {
-        "context": result.index,
+        "context": result.entry.index,
         "fields": result.entry.fields,
         "draws": result.n,
         "samples": 0 if result.sampled is None else len(result.sampled.samples),
@@ -315,16 +239,18 @@ def _row_of(result: Result) -> dict[str, Any]:
 
 def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write `contexts.csv`: a row for each context, with its numbers and what is wrong."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
     moments = sorted({name for row in rows for name in row.get("moments", {})})
     named = [f"moment:{name}" for name in moments]
-    writer.writerow([*NUMBERS, *named, "certificate_id", "fields", "unserved", "warnings"])
-    for row in rows:
-        values = [row.get(name) for name in NUMBERS]
-        values += [row.get("moments", {}).get(name) for name in moments]
-        fields = json.dumps(row["fields"], ensure_ascii=False)
-        writer.writerow(
-            [*values, row["certificate_id"], fields, row["unserved"], " ".join(row["warnings"])]
-        )
-    write_text(path, table.getvalue())
+    lines = [
+        [
+            *(row.get(name) for name in NUMBERS),
+            *(row.get("moments", {}).get(name) for name in moments),
+            row["certificate_id"],
+            json.dumps(row["fields"], ensure_ascii=False),
+            row["unserved"],
+            " ".join(row["warnings"]),
+        ]
+        for row in rows
+    ]
+    header = [*NUMBERS, *named, "certificate_id", "fields", "unserved", "warnings"]
+    _write_csv(path, header, lines)

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from quasir import recipes
-from quasir.core.files import is_file, named_folder
 from quasir.core.progress import Lines, Quiet, Reporter
 from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
-from quasir.recipes import Recipe
 from quasir.recipes.building import portable
-from quasir.recipes.placeholders import (
-    Context,
-    check_filled,
-    fields_of,
-    read_contexts,
-    refuse_missing,
-)
-from quasir.runs.active_run import ActiveRun
+from quasir.runs.active_run import ActiveRun, RecipeSource, begin, prepare
 from quasir.runs.allocation import Need, allocated, need_of, pilot
 from quasir.runs.contexts import draws_by_context
-from quasir.runs.integrity import check_or_forget, must_be_possible
-from quasir.runs.outcome import unfilled
 from quasir.runs.outputs import write_outputs
-from quasir.runs.shard_work import kept_draws
 from quasir.runs.stored_run import Run
-from quasir.store import MANIFEST, Store, locked
-from quasir.store.context_store import ContextStore, is_context_run
-
-RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
-"""A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
+from quasir.runs.unfinished import kept_draws
+from quasir.store import Store, locked
+from quasir.store.store import ContextStore, is_context_run
 
 
 def run(
@@ -86,7 +69,15 @@ def run(
     ...     len(run.samples), run.certificate.acceptance_rate.value
     (10, 1.0)
     """
-    reporter = _reporter(progress)
+    if isinstance(progress, bool):
+        reporter: Reporter = Lines() if progress else Quiet()
+    elif callable(getattr(progress, "stage", None)):
+        reporter = progress
+    else:
+        raise InputError(
+            f"progress is a {type(progress).__name__}, but must be True, False or a Reporter with "
+            "say(message) and stage(label)."
+        )
     order = prepare(
         recipe, out, draws=draws, seed=seed, context=context, contexts=contexts, column=column
     )
@@ -106,104 +97,6 @@ def run(
         )
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a run is to be, checked before anything is loaded or written."""
-
-    recipe: Recipe
-    recipe_dir: Path  # of the recipe's own files
-    folder: Path  # of the run
-    contexts: list[Context] | None = None  # those that are given; a run that goes on has its own
-
-
-def prepare(
-    recipe: RecipeSource,
-    out: str | Path | None = None,
-    *,
-    context: str | None = None,
-    contexts: str | Path | Sequence[Any] | None = None,
-    column: str | None = None,
-    **changes: Any,
-) -> Order:
-    """Read a recipe and the contexts that are given; a mistake leaves no file."""
-    folder = folder_of(recipe, out)
-    over = is_context_run(folder)
-    if context is not None and (contexts is not None or over):
-        raise InputError("a run has one context or many: give --context or --contexts, not both.")
-    read, recipe_dir = read_recipe(recipe, context, **changes)
-    given = None
-    if contexts is not None:
-        names = fields_of(read)
-        given = read_contexts(contexts, column, names[0] if len(names) == 1 else None)
-        refuse_missing(read, given)
-        if is_file(folder / MANIFEST) and not over:
-            raise InputError(f"{folder} is a run without contexts: give another folder with --out.")
-    elif column is not None:
-        raise InputError("a column is that of contexts: give them too.")
-    elif not over:
-        check_filled(read)
-        if read.over is not None:
-            raise InputError(
-                f"over: {read.over} says what a mean is over, but this run has no contexts: give "
-                "them with --contexts, or leave over out."
-            )
-    return Order(read, recipe_dir, folder, given)
-
-
-def folder_of(recipe: RecipeSource, out: str | Path | None) -> Path:
-    """Return the folder of a run: `out`, the recipe if it is a run's folder, or runs/NAME."""
-    folder = _folder(recipe, out)
-    must_be_possible(folder)
-    return folder
-
-
-def _folder(recipe: RecipeSource, out: str | Path | None) -> Path:
-    if out is not None:
-        return named_folder(out)
-    if isinstance(recipe, Mapping):
-        digest = hashlib.sha256(recipes.dump(recipes.from_dict(recipe)).encode()).hexdigest()
-        return Path("runs") / f"recipe-{digest[:8]}"
-    path = Path(recipe)
-    return path if is_file(path / "recipe.yaml") else Path("runs") / path.stem
-
-
-def read_recipe(
-    recipe: RecipeSource, context: str | None = None, **changes: Any
-) -> tuple[Recipe, Path]:
-    """Return a checked recipe with its context filled in, and the folder of its files."""
-    if isinstance(recipe, Mapping):
-        return recipes.from_dict(recipe, context, **changes), Path()
-    source = recipes.find(recipe)
-    return recipes.read(source, context, **changes), source.parent
-
-
-def begin(
-    order: Order,
-    *,
-    allow_code: bool = False,
-    shards_at: str | None = None,
-    budget: int | str | None = None,
-    reporter: Reporter | None = None,
-    engine: Engine | None = None,
-) -> ActiveRun:
-    """Load the models of a run, search its proposal, and fit lambda where it is not known."""
-    reporter = reporter or Quiet()
-    if order.contexts is None and not is_context_run(order.folder):
-        for warning in unfilled(order.recipe):
-            reporter.say(f"! {warning}")
-    return ActiveRun.begin(
-        order.recipe,
-        order.recipe_dir,
-        order.folder,
-        contexts=order.contexts,
-        allow_code=allow_code,
-        reporter=reporter,
-        shards_at=shards_at,
-        budget=budget,
-        engine=engine,
-    )
-
-
 def draw_all(
     active: ActiveRun,
     repair: bool = False,
@@ -212,7 +105,11 @@ def draw_all(
 ) -> int:
     """Make the missing draws; return how many. Those of many contexts are made round by round."""
     reporter, store, wanted = reporter or Quiet(), active.store, active.recipe.draws
-    check_or_forget(store, repair, reporter)
+    if not repair:
+        store.check()
+    elif damaged := store.damaged(marks=True):
+        reporter.say(f"drawing {len(damaged)} damaged shards again")
+        store.forget(damaged)
     before = kept_draws(store)
     if before and (store.missing(wanted) or active.entries[0].fields):
         reporter.say(f"going on from {before:,} draws")
@@ -299,14 +196,3 @@ def finish(made: Run) -> Run:
         made.reporter.say(f"! {shortfall}")
     write_outputs(made)
     return made
-
-
-def _reporter(progress: bool | Reporter) -> Reporter:
-    if isinstance(progress, bool):
-        return Lines() if progress else Quiet()
-    if not callable(getattr(progress, "stage", None)):
-        raise InputError(
-            f"progress is a {type(progress).__name__}, but must be True, False or a Reporter with "
-            "say(message) and stage(label)."
-        )
-    return progress

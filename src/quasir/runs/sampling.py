@@ -2,11 +2,9 @@
 
 For a beta that was fixed before the draws, those that it accepts are i.i.d. from p_beta, so the
 first n of them are n samples. If these draws chose beta, this is not exactly so, and the
-certificate says it (`Choice.note`).
-Their moments should be those that the certificate predicts (the paper's own check).
-
-The draws are in memory, or on disk where they are too many: then they are read shard by shard,
-first their numbers, and of their items only those of the samples.
+certificate says it (`Choice.note`). Their moments should be those that the certificate predicts
+(the paper's own check). Draws on disk are read shard by shard: first their numbers, and of their
+items only those of the samples.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.certificates.certificate import Certificate
+from quasir.certificates.certificate import Certificate, Choice
 from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.choice import certificate_at
-from quasir.certificates.curve import tradeoff
+from quasir.certificates.curve import Curve, tradeoff
 from quasir.core.items import concatenate
 from quasir.draws.acceptance import log_acceptance
 from quasir.draws.draws import Draws
-from quasir.errors import InputError
+from quasir.errors import InputError, UnreachableError
 from quasir.samplers.base import budget_exceeded, fields_at_beta
 from quasir.samplers.results import Samples
 from quasir.store import Store
@@ -74,6 +72,21 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.4g} ± {error:.2g}" if math.isfinite(error) else f"{value:.4g}"
 
 
+def choose_beta(curve: Curve, request: dict[str, float]) -> tuple[Certificate, str | None]:
+    """Return the certificate for a request and None, or the closest one and why."""
+    try:
+        return curve.at(**request), None
+    except UnreachableError as error:
+        if error.best is None or not curve.n_possible:
+            raise
+        beta = error.best.log_beta
+        level = beta if beta > float("-inf") else float(curve.log_betas[0])
+        name, wanted = next((k, v) for k, v in request.items() if k != "confidence")
+        choice = Choice(name, wanted, False)
+        best = certificate_at(curve.evaluator, level, request.get("confidence", 0.95), choice)
+        return best, f"The request could not be met, and this is the closest: {error}"
+
+
 def sample_run(
     source: Source,
     certificate: Certificate,
@@ -81,36 +94,21 @@ def sample_run(
     more: Callable[[int], Source] | None = None,
     max_proposals: int | None = None,
 ) -> Sampled:
-    """Return the first n draws that beta accepts.
+    """Return the first n draws that beta accepts, by a certificate from these draws.
 
-    Parameters
-    ----------
-    source : Draws or Store
-        The draws; those of a store are read shard by shard.
-    certificate : Certificate
-        The certificate at the beta to sample at, from these draws.
-    n : int
-    more : callable, optional
-        Called with a number of draws; returns that many in all. Without it there are fewer samples
-        where too few draws are accepted.
-    max_proposals : int, optional
-        Draws in all, at most.
-
-    Notes
-    -----
-    The draws that `more` adds may widen the bins of a streamed curve. Beta then moves to the
-    nearest bin edge that remains, and the certificate is the one at that beta.
-
-    Raises
-    ------
-    BudgetExceeded
-        If too few of `max_proposals` draws are accepted; its ``samples`` holds those.
+    Where they are too few, `more` is called with a number of draws and returns that many in all, up
+    to `max_proposals`, beyond which `BudgetExceeded` is raised with the samples; without it there
+    are fewer samples. The added draws may widen the bins of a streamed curve: beta then moves to
+    the nearest bin edge that remains, and the certificate is the one at that beta.
     """
     found = _find(source, certificate, n)
     while len(found.index) < n and more is not None:
         if max_proposals is not None and len(source) >= max_proposals:
             raise budget_exceeded(found.samples(source, certificate), n, len(source), what="draws")
-        source = more(draws_wanted(n, len(found.index), len(source), max_proposals))
+        # 5 % more than expected, but at most 8 times the present draws, since the rate is a guess.
+        rate = max(len(found.index), 1) / len(source)
+        wanted = min(math.ceil(1.05 * n / rate), 8 * len(source))
+        source = more(min(wanted, max_proposals or wanted))
         stream = True if isinstance(source, Store) else None
         assert certificate.guarantee is not None
         certificate = certificate_at(
@@ -141,7 +139,15 @@ class _Found:
             parts = [source.items_of(number, row[shard == number]) for number in numbers]
             if parts and parts[0] is not None:
                 kept = replace(kept, items=concatenate(parts))
-        return samples_of(kept, self.index, len(source), certificate)
+        if kept.items is None and len(self.index):
+            raise InputError(
+                f"the {len(source):,} draws were kept without their items, so there is nothing to "
+                "sample from: keep the items too, or look at the trade-off only."
+            )
+        proposals = int(self.index[-1]) + 1 if len(self.index) else len(source)
+        log_z = float(certificate.log_z_beta.value)
+        fields = fields_at_beta(kept, proposals, certificate.log_beta, log_z)
+        return Samples(**fields | {"items": [] if kept.items is None else kept.items})
 
 
 def _find(source: Source, certificate: Certificate, n: int) -> _Found:
@@ -161,29 +167,6 @@ def _find(source: Source, certificate: Certificate, n: int) -> _Found:
         np.concatenate([one.index for one in found]),
         reduce(add, (one.sums for one in found)),
     )
-
-
-def draws_wanted(n: int, accepted: int, draws: int, most: int | None = None) -> int:
-    """Return how many draws should hold n samples, given `accepted` among `draws`."""
-    rate = max(accepted, 1) / draws
-    # 5 % more than expected, but at most 8 times the present draws, since the rate is a guess.
-    wanted = min(math.ceil(1.05 * n / rate), 8 * draws)
-    return min(wanted, most or wanted)
-
-
-def samples_of(
-    kept: Draws, index: NDArray[np.intp], proposals: int, certificate: Certificate
-) -> Samples:
-    """Return accepted draws as samples; `index` holds their indices in the run."""
-    if kept.items is None and len(index):
-        raise InputError(
-            f"the {proposals:,} draws were kept without their items, so there is nothing to sample "
-            "from: keep the items too, or look at the trade-off only."
-        )
-    proposals = int(index[-1]) + 1 if len(index) else proposals
-    log_z = float(certificate.log_z_beta.value)
-    fields = fields_at_beta(kept, proposals, certificate.log_beta, log_z)
-    return Samples(**fields | {"items": [] if kept.items is None else kept.items})
 
 
 @dataclass(frozen=True)
@@ -220,11 +203,6 @@ class AcceptanceSums:
         )
 
 
-def checked(samples: Samples, certificate: Certificate, draws: Draws) -> tuple[Check, ...]:
-    """Compare the samples' moments with the certificate's; both come from these draws."""
-    return compared(samples, certificate, AcceptanceSums.of(draws, certificate))
-
-
 def compared(samples: Samples, certificate: Certificate, sums: AcceptanceSums) -> tuple[Check, ...]:
     """Compare the samples' moments with the certificate's.
 
@@ -253,16 +231,8 @@ def compared(samples: Samples, certificate: Certificate, sums: AcceptanceSums) -
             z = 0.0 if n else math.nan
         else:
             z = difference / spread_of_difference if spread_of_difference else math.inf
-        checks.append(
-            Check(
-                name=name,
-                observed=observed,
-                observed_se=spread,
-                predicted=predicted,
-                predicted_se=se,
-                z=z,
-            )
-        )
+        seen = {"observed": observed, "observed_se": spread, "z": z}
+        checks.append(Check(name=name, predicted=predicted, predicted_se=se, **seen))
     return tuple(checks)
 
 

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from quasir.certificates.certificate import Certificate
-from quasir.certificates.check import Check
-from quasir.certificates.contexts_certificate import ContextsCertificate
+from quasir.certificates.check import Check, WantedMoment, wanted_moments
+from quasir.certificates.contexts_certificate import ContextsCertificate, certify_contexts
 from quasir.certificates.curve import Curve, is_large, tradeoff
 from quasir.core.formatting import short_repr
 from quasir.core.progress import Quiet, Reporter
 from quasir.draws.draws import Draws
-from quasir.errors import InputError
+from quasir.errors import InputError, QuasirError
+from quasir.estimation.mean_guarantee import mean_guarantee, tvd_evidence
+from quasir.recipes.placeholders import unfilled
 from quasir.recipes.schema import ALL_SAMPLES, Recipe
+from quasir.runs.allocation import MOST, most_draws
 from quasir.runs.contexts import Entry, draws_by_context, draws_of, entries_of
 from quasir.runs.integrity import command, read_checked
-from quasir.runs.outcome import (
-    Outcome,
-    Result,
-    conclude_context,
-    conclude_contexts,
-    conclude_one,
-)
-from quasir.runs.sampling import Source
+from quasir.runs.sampling import Sampled, Source, choose_beta, sample_run, warnings_of
 from quasir.samplers.results import Samples
 from quasir.store import Store
-from quasir.store.context_store import open_store
+from quasir.store.store import open_store
 
 
 class Run:
@@ -119,17 +116,15 @@ class Run:
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The results of all contexts, at the betas that the recipe chooses."""
-        if self.over_contexts:
-            every = draws_by_context(self.store, self.entries)
-            return conclude_contexts(self.recipe, self.entries, every, self.folder)
-        one = self._only
-        return conclude_one(one.entry, one.source, one.curve, self.recipe, self.folder)
+        """The results of all contexts, at the betas that the recipe chooses; nothing is written."""
+        return _conclude_contexts(self) if self.over_contexts else _conclude_one(self._only)
 
     @property
     def certificate(self) -> Certificate | ContextsCertificate:
         """The certificate of the run: of its one context, or of all contexts together."""
-        return self.outcome.certificate
+        found = self.outcome.whole or self.outcome.results[0].certificate
+        assert found is not None
+        return found
 
     @property
     def report(self) -> Path:
@@ -319,6 +314,149 @@ class RunContext:
         return f"<context {self.index} of {self.run.folder}: {self.fields!r}>"
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """What came of one context."""
+
+    entry: Entry
+    n: int  # its draws
+    sampled: Sampled | None = None  # at the chosen beta, or the closest; None if none is possible
+    unserved: str | None = None  # why the request is not met
+    short: str | None = None  # that there are fewer samples than the recipe asks for
+    wanted: tuple[WantedMoment, ...] = ()  # of an ordinary run, with the moments of its target
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Its certificate, if there is one."""
+        return None if self.sampled is None else self.sampled.certificate
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the certificate, of its samples' checks, and about their number."""
+        if (done := self.sampled) is None:
+            return []
+        short = filter(None, [self.short])
+        return [*done.certificate.warnings, *warnings_of(done.checks), *short]
+
+    @cached_property
+    def id(self) -> str:
+        """The name of its certificate: the context, and a hash of what it rests on."""
+        certificate = self.certificate
+        beta = None if certificate is None else certificate.log_beta
+        digest = hashlib.sha256(f"{self.entry.seed} {self.n} {beta!r}".encode()).hexdigest()
+        return f"{self.entry.index}-{digest[:12]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary."""
+        certificate = self.certificate
+        made = None if certificate is None else certificate.to_dict() | {"warnings": self.warnings}
+        return {
+            "context": self.entry.index,
+            "fields": self.entry.fields,
+            "draws": self.n,
+            "samples": 0 if self.sampled is None else len(self.sampled.samples),
+            "unserved": self.unserved,
+            "certificate_id": self.id,
+            "certificate": made,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outcome:
+    """The results of a run."""
+
+    results: list[Result]  # of all contexts, in their order
+    whole: ContextsCertificate | None = None  # of all together, in a run over contexts
+    shortfalls: tuple[str, ...] = ()  # what the recipe asked for and did not get
+
+
+def _conclude(
+    entry: Entry,
+    source: Source,
+    curve: Curve,
+    request: dict[str, float],
+    samples: int,
+    more: Callable[[int], Source] | None = None,
+    most: int | None = None,
+) -> Result:
+    """Choose beta for one context and sample from its draws; see `sample_run`."""
+    try:
+        certificate, unserved = choose_beta(curve, request)
+    except QuasirError as error:
+        if not entry.fields:
+            raise
+        return Result(entry=entry, n=curve.n, unserved=str(error))
+    drawing_on = more if unserved is None or not entry.fields else None
+    sampled = sample_run(source, certificate, samples, drawing_on, most)
+    n, found = sampled.certificate.n, len(sampled.samples)
+    short = f"Only {found:,} of its {samples:,} samples are among the {n:,} draws."
+    short_of = short if found < samples else None
+    return Result(entry=entry, n=n, sampled=sampled, unserved=unserved, short=short_of)
+
+
+def _conclude_one(one: RunContext) -> Outcome:
+    """Return the result of an ordinary run; its shortfalls are warnings of the certificate."""
+    recipe, curve = one.run.recipe, one.curve
+    result = _conclude(one.entry, one.source, curve, recipe.choose.asked, recipe.samples)
+    sampled = result.sampled
+    assert sampled is not None
+    shortfalls = [] if result.unserved is None else [result.unserved]
+    shortfalls += unfilled(recipe)
+    if len(sampled.samples) < recipe.samples:
+        shortfalls.append(
+            f"Only {len(sampled.samples):,} of the {recipe.samples:,} samples asked for are among "
+            f"the draws: `{command('sample', one.run.folder, '-n', recipe.samples, recipe=recipe)}`"
+            " draws more until there are enough."
+        )
+    pairs = zip(curve.evaluator.names, curve.evaluator.boolean, strict=True)
+    boolean = [name for name, is_boolean in pairs if is_boolean]
+    wanted = wanted_moments(curve, sampled.certificate, recipe.want, boolean)
+    shortfalls += [moment.warning for moment in wanted if moment.warning is not None]
+    sampled = sampled.with_warnings(*shortfalls)
+    result = replace(result, sampled=sampled, unserved=None, short=None, wanted=wanted)
+    return Outcome(results=[result], shortfalls=tuple(shortfalls))
+
+
+def _conclude_contexts(run: Run) -> Outcome:
+    """Return the results of a run over contexts."""
+    recipe, entries, evidence = run.recipe, run.entries, []
+    request, samples = recipe.choose.asked, recipe.samples_of_each(len(entries))
+    most = most_draws(recipe.draws, sum(entry.failed is None for entry in entries))
+    results = [
+        Result(entry=entry, n=0, unserved=entry.failed or "it has no draws yet.")
+        for entry in entries
+    ]
+    for index, own in draws_by_context(run.store, entries):
+        curve = tradeoff(own)
+        result = _conclude(entries[index], own, curve, request, samples)
+        if result.unserved is not None and result.n >= most:
+            why = (
+                f"{result.unserved} It was given up after {result.n:,} draws, {MOST:g} times an "
+                f"equal share of the {recipe.draws:,}: raise draws, or change its prompt or the "
+                "request."
+            )
+            result = replace(result, unserved=why)
+        results[index] = result
+        if result.unserved is None and result.certificate is not None:
+            binned, level = curve.evaluator.binned, result.certificate.log_beta
+            evidence.append(tvd_evidence(binned, level, curve.evaluator.assumptions(0.95)))
+    unserved = {r.entry.index: r.unserved for r in results if r.unserved is not None}
+    served = [r.certificate for r in results if r.unserved is None and r.certificate is not None]
+    confidence = float(request.get("confidence", 0.95))
+    whole = certify_contexts(
+        served,
+        contexts=len(entries),
+        n=sum(result.n for result in results),
+        guarantee=mean_guarantee(evidence, len(entries), confidence) if served else None,
+        unserved=unserved,
+    )
+    said = (
+        f"{len(unserved):,} of {len(entries):,} contexts are not served; "
+        f"{run.folder / 'contexts.csv'} says why"
+    )
+    return Outcome(results=results, whole=whole, shortfalls=(said,) if unserved else ())
+
+
 def sample_context(
     one: RunContext,
     n: int,
@@ -338,7 +476,7 @@ def sample_context(
     source = one.source
     if not (closest or one.fields):
         _ = one.curve.at(**request)  # says so, if it cannot be met
-    result = conclude_context(one.entry, source, one.curve, request, n, more, most)
+    result = _conclude(one.entry, source, one.curve, request, n, more, most)
     if one.fields or result.sampled is None or result.unserved is None:
         return result
     warned = result.sampled.with_warnings(result.unserved)

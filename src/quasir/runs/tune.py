@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from quasir import recipes
-from quasir.core.files import write_text
 from quasir.core.progress import Quiet, Reporter
 from quasir.core.types import Proposal
 from quasir.errors import InputError, StoreError
 from quasir.proposals import Mixture
 from quasir.recipes import Recipe
-from quasir.recipes.building import build, located, portable, resolve
+from quasir.recipes.building import build, located, resolve
 from quasir.recipes.schema import Source
-from quasir.runs.active_run import keep_code
+from quasir.runs.active_run import keep_code, keep_recipe
 from quasir.runs.contexts import Entry
 from quasir.runs.finding import find_proposal
 from quasir.runs.integrity import must_be_possible, refuse_changes
@@ -49,10 +48,15 @@ def tune_recipe(
         source = recipes.find(recipe)
         asked = located(recipes.read(source, seed=seed), source.parent)
         _check(asked, folder, lora)
-        known = _with_known_lambda(asked, folder)
-        if _is_tuned(folder):
-            reporter.say(f"{folder} is tuned already: give another folder with --out to tune again")
-            return folder / TUNED
+        known = asked
+        if (folder / "recipe.yaml").is_file():  # with the lambda of a begun run
+            before = located(recipes.read_run(folder), folder)
+            refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
+            known = asked.model_copy(update={"fitted": before.fitted})
+            parts = recipes.read_run(folder).proposal.mixture or []
+            if any(TUNED in (part.model, part.adapter) for part in parts):
+                reporter.say(f"{folder} is tuned already: give another folder with --out")
+                return folder / TUNED
         built = build(known, source.parent, allow_code)
         if not isinstance(built.base, CausalLM):
             raise InputError("only a causal language model can be tuned, and the base is none.")
@@ -62,7 +66,7 @@ def tune_recipe(
             resolved, target = resolve(known, built, report)
         folder.mkdir(parents=True, exist_ok=True)
         keep_code(resolved, source.parent, folder)
-        _write(resolved, folder)
+        keep_recipe(resolved, folder)
         tuned: Proposal = tuning.DPG(
             target,
             built.base,
@@ -79,8 +83,15 @@ def tune_recipe(
         mixed = asked.model_copy(update={"proposal": _mixed_source(asked.base, lora)})
         with reporter.stage("fitting") as report:
             final, _ = resolve(mixed, built, report, Mixture([tuned, built.base], [0.5, 0.5]))
-        _write(final, folder)
+        keep_recipe(final, folder)
     return folder / TUNED
+
+
+def _refuse_drawn(folder: Path) -> None:
+    if (folder / MANIFEST).exists():
+        raise StoreError(
+            f"{folder} holds draws already, of another proposal: give another folder with --out."
+        )
 
 
 def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
@@ -88,11 +99,7 @@ def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
     base = recipe.base
     if base.model is None or base.source is not None or base.server is not None:
         raise InputError("only a causal language model can be tuned, and the base is none.")
-    if (folder / MANIFEST).exists():
-        raise StoreError(
-            f"{folder} holds draws already, of another proposal: tune into another folder with "
-            "--out."
-        )
+    _refuse_drawn(folder)
     if lora is not None and recipe.base.adapter is not None:
         raise InputError(
             "the base has an adapter already, and cannot have a second one: leave --lora out to "
@@ -113,29 +120,6 @@ def _mixed_source(base: Source, lora: int | None) -> Source:
     return Source(mixture=[tuned, base.model_copy(update={"weight": 0.5})])
 
 
-def _with_known_lambda(asked: Recipe, folder: Path) -> Recipe:
-    """Return the recipe with the lambda of a begun run, so that the target stays the same."""
-    path = folder / "recipe.yaml"
-    if not path.is_file():
-        return asked
-    before = located(recipes.read(path), folder)
-    refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
-    return asked.model_copy(update={"fitted": before.fitted})
-
-
-def _is_tuned(folder: Path) -> bool:
-    """Return whether the run's recipe draws from its own tuned proposal."""
-    path = folder / "recipe.yaml"
-    if not path.is_file():
-        return False
-    parts = recipes.read(path).proposal.mixture or []
-    return any(TUNED in (part.model, part.adapter) for part in parts)
-
-
-def _write(recipe: Recipe, folder: Path) -> None:
-    write_text(folder / "recipe.yaml", recipes.dump(portable(recipe, folder)))
-
-
 def search_recipe(
     recipe: str,
     folder: Path,
@@ -148,11 +132,7 @@ def search_recipe(
     """Search a proposal for a recipe's target; return the recipe of the run, which names it."""
     must_be_possible(folder)
     with locked(folder):
-        if (folder / MANIFEST).exists():
-            raise StoreError(
-                f"{folder} holds draws already, of another proposal: search into another folder "
-                "with --out."
-            )
+        _refuse_drawn(folder)
         source = recipes.find(recipe)
         asked = located(recipes.read(source, seed=seed), source.parent)
         proposal = asked.proposal if asked.proposal.searched else Source(auto=True)
@@ -160,5 +140,5 @@ def search_recipe(
         keep_code(auto, source.parent, folder)
         entries = [Entry.only(auto.seed)]
         final = find_proposal(auto, folder, entries, budget, allow_code, reporter)
-        _write(final, folder)
+        keep_recipe(final, folder)
     return final

@@ -12,7 +12,6 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from io import FileIO
 from pathlib import Path
 
 from quasir.core.files import make_folder, unwritable, write_json
@@ -25,30 +24,34 @@ STOP = "stop"
 def locked(folder: Path) -> Iterator[None]:
     """Make a run's folder, and lock it for this process, until the process ends in any way.
 
-    Only what writes needs this: a run that cannot be written can still be looked at.
+    Only what writes needs this: a run that cannot be written can still be looked at. A new folder
+    that an error leaves with nothing but the lock is removed.
     """
+    new = not os.path.isdir(folder)
     make_folder(folder)
     with ExitStack() as stack:
         try:
             # Without a buffer, closing the file cannot fail a second time on a full disk.
-            _lock(stack.enter_context((folder / ".lock").open("ab+", buffering=0)), folder)
+            file = stack.enter_context((folder / ".lock").open("ab+", buffering=0))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+            file.write(f"{os.getpid()} on {socket.gethostname()}".encode())
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().decode(errors="replace").strip() or "unknown"
+            raise StoreError(
+                f"{folder} is in use by process {holder}: two processes on one run would write "
+                "over each other. Wait for it to end, or give another folder."
+            ) from error
         except OSError as error:
             raise unwritable(folder, error) from error
-        yield
-
-
-def _lock(file: FileIO, folder: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        holder = file.read().decode(errors="replace").strip() or "unknown"
-        raise StoreError(
-            f"{folder} is in use by process {holder}: two processes on one run would write "
-            "over each other. Wait for it to end, or give another folder."
-        ) from error
-    file.truncate(0)
-    file.write(f"{os.getpid()} on {socket.gethostname()}".encode())
+        try:
+            yield
+        except BaseException:
+            if new and os.listdir(folder) == [".lock"]:
+                (folder / ".lock").unlink()
+                folder.rmdir()
+            raise
 
 
 def holder_ended(folder: Path) -> bool:

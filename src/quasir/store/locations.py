@@ -10,66 +10,21 @@ import uuid
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from quasir.core.files import hash_of, write_with
 from quasir.errors import InputError
 
 
-class Location(Protocol):
-    """A place for files, each whole or absent."""
-
-    address: str
-    tells_time: bool
-    """Whether a file's identity changes whenever it is written."""
-
-    def write(self, name: str, write: Callable[[Path], object]) -> str:
-        """Let `write` fill a temporary file, rename it to `name`, and return its SHA-256."""
-
-    def content(self, name: str) -> bytes:
-        """Return the content of a file; FileNotFoundError if it is absent."""
-
-    def sha256(self, name: str) -> str:
-        """Return the SHA-256 of a file; FileNotFoundError if it is absent."""
-
-    def source(self, name: str) -> Any:
-        """Return the path or buffer that pyarrow reads the file from."""
-
-    def identity(self, name: str) -> list[int]:
-        """Return numbers that change when the file does; FileNotFoundError if it is absent."""
-
-    def names(self) -> list[str]:
-        """Return the names of the whole files here, in order."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-
-    def clean(self) -> None:
-        """Remove temporary files that killed writers have left."""
-
-    def drop(self) -> None:
-        """Remove all files, and the folder."""
-
-    def within(self, folder: str) -> Location:
-        """Return the location of a folder in this one."""
-
-
-def location_of(address: str | Path) -> Location:
-    """Return the location of an address: a folder, unless it has a scheme."""
-    if isinstance(address, Path) or "://" not in address:
-        return _Folder(Path(address))
-    return _Remote(address)
-
-
 def _unique() -> str:
-    """Return a part of a name that keeps the temporary files of two writers apart."""
-    return f".{uuid.uuid4().hex[:8]}"
+    return f".{uuid.uuid4().hex[:8]}"  # keeps the temporary files of two writers apart
 
 
-class _Folder:
-    """A folder on this machine, or one that all machines share; pyarrow maps its files."""
+class Location:
+    """A place for files, each whole or absent: a folder here, or one that all machines share."""
 
     tells_time = True
+    """Whether a file's identity changes whenever it is written."""
 
     def __init__(self, path: Path) -> None:
         # Absolute, since pyarrow takes a relative name with a colon for an address.
@@ -77,6 +32,7 @@ class _Folder:
         self.address = str(path.resolve())
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
+        """Let `write` fill a temporary file, rename it to `name`, and return its SHA-256."""
         self.path.mkdir(parents=True, exist_ok=True)
         hashed = ""
 
@@ -89,38 +45,47 @@ class _Folder:
         return hashed
 
     def content(self, name: str) -> bytes:
+        """Return the content of a file; FileNotFoundError if it is absent."""
         return (self.path / name).read_bytes()
 
     def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file; FileNotFoundError if it is absent."""
         return hash_of(self.path / name)
 
-    def source(self, name: str) -> Path:
+    def source(self, name: str) -> Any:
+        """Return the path or buffer that pyarrow reads the file from."""
         return self.path / name
 
     def identity(self, name: str) -> list[int]:
+        """Return numbers that change when the file does; FileNotFoundError if it is absent."""
         facts = (self.path / name).stat()
         return [facts.st_size, facts.st_mtime_ns]
 
     def names(self) -> list[str]:
+        """Return the names of the whole files here, in order."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(p.name for p in self.path.iterdir() if not p.name.startswith("."))
         return []
 
     def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
     def clean(self) -> None:
+        """Remove temporary files that killed writers have left."""
         for left in self.path.glob(".*.partial"):
             left.unlink(missing_ok=True)
 
     def drop(self) -> None:
+        """Remove all files, and the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def within(self, folder: str) -> _Folder:
-        return _Folder(self.path / folder)
+    def within(self, folder: str) -> Location:
+        """Return the location of a folder in this one."""
+        return Location(self.path / folder)
 
 
-class _Remote:
+class _Remote(Location):
     """An address that fsspec opens; files are fetched whole."""
 
     tells_time = False
@@ -191,5 +156,12 @@ class _Remote:
         with contextlib.suppress(FileNotFoundError):
             self._files.rm(self._root, recursive=True)
 
-    def within(self, folder: str) -> _Remote:
+    def within(self, folder: str) -> Location:
         return _Remote(f"{self.address.rstrip('/')}/{folder}")
+
+
+def location_of(address: str | Path) -> Location:
+    """Return the location of an address: a folder, unless it has a scheme."""
+    if isinstance(address, Path) or "://" not in address:
+        return Location(Path(address))
+    return _Remote(address)

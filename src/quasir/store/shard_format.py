@@ -216,11 +216,7 @@ def read(
 ) -> pa.Table:
     """Read a shard, or some of its columns; `check` compares their pages with their checksums."""
     return pq.read_table(
-        source,
-        columns=columns,
-        use_threads=True,
-        memory_map=True,
-        page_checksum_verification=check,
+        source, columns=columns, use_threads=True, memory_map=True, page_checksum_verification=check
     )
 
 

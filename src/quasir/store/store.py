@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.files import is_file, make_folder, shortened, write_json
-from quasir.core.formatting import command
-from quasir.core.streams import BLOCK, DrawStreams
+from quasir.core.formatting import command, escaped
+from quasir.core.streams import BLOCK
 from quasir.core.types import Items
 from quasir.errors import InputError, StoreError
 from quasir.store.locations import Location, location_of
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FEATURE = "feature:"
 """Prefix of the name of a feature's column."""
+CONTEXTS = "contexts.jsonl"
+"""The table of contexts, in the folder of a run over them."""
 CONTEXT = "context"
 """The column of a run over contexts that says which context a draw is of."""
 
@@ -82,11 +84,6 @@ class Store:
         self.folder, self.manifest, self.shards = folder, manifest, shards
         self._unwritten, self._written, self._writing = 0, time.monotonic(), 0.0
 
-    @property
-    def all_listed(self) -> bool:
-        """Whether the file of the manifest lists every recorded shard."""
-        return self._unwritten == 0
-
     @classmethod
     def create(
         cls, folder: str | Path, seed: int, blocks_a_shard: int = BLOCKS_A_SHARD, **facts: Any
@@ -112,10 +109,11 @@ class Store:
             raise InputError(f"{shortened(folder)} is no run: it has no {MANIFEST}.")
         try:
             store = cls(folder, *Manifest.from_dict(json.loads(path.read_text())))
-        except (ValueError, RecursionError, StoreError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError, StoreError) as error:
             raise StoreError(
-                f"{path} cannot be read ({error}): it was edited, damaged, or written by another "
-                "version. Put an unchanged copy back, or begin a new run in another folder."
+                f"{path} cannot be read ({escaped(str(error), 300)}): it was edited, damaged, or "
+                "written by another version. Put an unchanged copy back, or begin a new run "
+                "elsewhere."
             ) from error
         if (store.manifest.contexts is not None) != cls.of_contexts:
             over = "is a run over contexts: qr.open_run(folder) gives them one by one"
@@ -129,24 +127,14 @@ class Store:
         return self.manifest.seed
 
     @property
-    def streams(self) -> DrawStreams:
-        """The random streams of its draws."""
-        return DrawStreams(self.seed)
-
-    @property
     def origin(self) -> Origin:
         """What its draws are made from."""
         return Origin(self.seed, self.manifest.recipe)
 
     @property
-    def blocks_a_shard(self) -> int:
-        """Blocks in each shard but the last."""
-        return self.manifest.blocks_a_shard
-
-    @property
     def shard_size(self) -> int:
         """Draws in each shard but the last."""
-        return BLOCK * self.blocks_a_shard
+        return BLOCK * self.manifest.blocks_a_shard
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,24 +148,21 @@ class Store:
         own_code = any(name.endswith(".py") for name in self.manifest.code)
         return f"`{command('draw', self.folder, *options, own_code=own_code)}` draws them."
 
+    def _before_gap(self) -> range:
+        for number in range(len(self.shards)):
+            if number not in self.shards or self.shards[number].draws < self.shard_size:
+                return range(number + (number in self.shards))  # after a short shard is a gap
+        return range(len(self.shards))
+
     def __len__(self) -> int:
         """Return the number of draws before the first gap."""
-        total = 0
-        for number in range(len(self.shards)):
-            shard = self.shards.get(number)
-            if shard is None:
-                break
-            total += shard.draws
-            if shard.draws < self.shard_size:
-                break
-        return total
+        return sum(self.shards[number].draws for number in self._before_gap())
 
     def numbers(self) -> range:
         """Return the numbers of the shards before the first gap."""
-        n = len(self)
-        if n == 0:
+        if not (numbers := self._before_gap()):
             raise StoreError(f"{self.folder} holds no draws yet. {self.how_to_draw()}")
-        return range(-(-n // self.shard_size))
+        return numbers
 
     def counts(self) -> NDArray[np.int64]:
         """Return the draws of each context before the first gap; an ordinary run has one."""
@@ -204,23 +189,22 @@ class Store:
             if number not in self.shards or self.shards[number].draws < self.draws_in(number, n)
         ]
 
-    def add(self, number: int, rows: Rows, seconds: float | None = None) -> None:
+    def add(self, number: int, rows: Rows) -> None:
         """Write a shard, whole or not at all, and then the manifest that lists it."""
         from quasir.store.shard_format import table_of
 
         table = table_of(rows, number * self.shard_size)
-        sha256 = write_shard(self.location, number, table, self.origin)
-        file = self.location.identity(shard_name(number))
-        self.shards[number] = Shard(len(rows), sha256, seconds, file)
+        self.shards[number] = write_shard(self.location, number, table, self.origin)
         self.write_manifest()
 
-    def record(self, number: int, shard: Shard) -> None:
-        """List a shard that is already written; the manifest is written now or after later ones."""
+    def record(self, number: int, shard: Shard) -> bool:
+        """List a shard that is written; return whether the file of the manifest has all of them."""
         self.shards[number] = shard
         self._unwritten += 1
         long_ago = time.monotonic() - self._written > FORGOTTEN_SECONDS + 10 * self._writing
         if long_ago or self._unwritten > MAY_BE_FORGOTTEN * len(self.shards):
             self.write_manifest()
+        return not self._unwritten
 
     def settle(self) -> None:
         """Write the manifest if its file lacks recorded shards."""
@@ -320,9 +304,134 @@ class Store:
         return [name for name in there if name.startswith(("log_", FEATURE))]
 
 
-def write_shard(location: Location, number: int, table: pa.Table, origin: Origin) -> str:
-    """Write a table of draws as a shard; return the file's SHA-256."""
+def write_shard(location: Location, number: int, table: pa.Table, origin: Origin) -> Shard:
+    """Write a table of draws as a shard, whole or not at all; return its entry in the manifest."""
     from quasir.store.shard_format import write
 
-    marked = table.replace_schema_metadata(origin.mark(number))
-    return location.write(shard_name(number), lambda temporary: write(marked, temporary))
+    marked, name = table.replace_schema_metadata(origin.mark(number)), shard_name(number)
+    sha256 = location.write(name, lambda temporary: write(marked, temporary))
+    return Shard(len(table), sha256, file=location.identity(name))
+
+
+class Piece(NamedTuple):
+    """Draws of one context: those from `start` on, before `stop`."""
+
+    context: int
+    start: int
+    stop: int
+
+
+def between(pieces: Sequence[Piece], start: int, stop: int) -> list[Piece]:
+    """Return the pieces of some rows: those from `start` on, before `stop`."""
+    found, first = [], 0
+    for context, low, high in pieces:
+        a, b = max(start - first, 0), min(stop - first, high - low)
+        if a < b:
+            found.append(Piece(context, low + a, low + b))
+        first += high - low
+    return found
+
+
+def layout(rounds: Sequence[Sequence[int]], size: int) -> list[list[Piece]]:
+    """Return the pieces of each shard, of `size` draws at most."""
+    shards: list[list[Piece]] = []
+    before = [0] * len(rounds[0]) if rounds else []
+    for totals in rounds:
+        shard: list[Piece] = []
+        room = size
+        for context, (start, stop) in enumerate(zip(before, totals, strict=True)):
+            while start < stop:
+                end = min(stop, start + room)
+                shard.append(Piece(context, start, end))
+                room -= end - start
+                start = end
+                if room == 0:
+                    shards.append(shard)
+                    shard, room = [], size
+        if shard:
+            shards.append(shard)
+        before = list(totals)
+    return shards
+
+
+class ContextStore(Store):
+    """The draws of a run over contexts: each shard holds pieces of several contexts.
+
+    They are made in rounds. A round gives every context a number of draws in all; its shards hold
+    the new ones, context after context. So the draws of a context come in their own order.
+    """
+
+    of_contexts = True
+
+    @property
+    def rounds(self) -> list[list[int]]:
+        """The draws of each context in all, after each round."""
+        return self.manifest.rounds or []
+
+    @cached_property
+    def pieces(self) -> list[list[Piece]]:
+        """The pieces of each shard of the rounds so far."""
+        return layout(self.rounds, self.shard_size)
+
+    def add_round(self, totals: Sequence[int]) -> None:
+        """Begin a round, after which each context has so many draws in all."""
+        self.change(rounds=[*self.rounds, list(totals)])
+        self.__dict__.pop("pieces", None)
+        self.write_manifest()
+
+    def draws_in(self, number: int, n: int = 0) -> int:
+        """Return how many draws a shard has; the rounds say so, not n."""
+        return sum(piece.stop - piece.start for piece in self.pieces[number])
+
+    def missing(self, n: int = 0) -> list[int]:
+        """Return the shards of the rounds so far that are not drawn; the rounds count, not n."""
+        return [
+            number
+            for number in range(len(self.pieces))
+            if number not in self.shards or self.shards[number].draws != self.draws_in(number)
+        ]
+
+    def _before_gap(self) -> range:
+        missing = self.missing()
+        return range(missing[0] if missing else len(self.pieces))
+
+    def __len__(self) -> int:
+        return sum(self.draws_in(number) for number in self._before_gap())
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return the draws of each context before the first gap."""
+        counts = np.zeros(len(self.rounds[0]) if self.rounds else 0, dtype=np.int64)
+        for number in self._before_gap():
+            for piece in self.pieces[number]:
+                counts[piece.context] += piece.stop - piece.start
+        return counts
+
+    def contexts_of(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """Return the context of each row of some shards, by the rounds."""
+        pieces = [piece for number in numbers for piece in self.pieces[number]]
+        sizes = [piece.stop - piece.start for piece in pieces]
+        return np.repeat(np.array([piece.context for piece in pieces], np.int64), sizes)
+
+    def rows_with(self, numbers: Sequence[int], items: bool = True) -> Rows:
+        """Return the rows of some shards; their context column must be that of the rounds."""
+        rows = self._rows(numbers, items, check=True)
+        context = rows.columns.pop(CONTEXT)
+        if not np.array_equal(context, self.contexts_of(numbers)):
+            raise StoreError(
+                f"the contexts of the draws in {self.folder} are not those of its manifest: one of "
+                f"them was edited. {self.how_to_draw('--repair')}"
+            )
+        return rows
+
+    def _number_columns(self) -> list[str]:
+        return [*super()._number_columns(), CONTEXT]
+
+
+def is_context_run(folder: Path) -> bool:
+    """Return whether a folder holds a run over contexts."""
+    return is_file(folder / MANIFEST) and is_file(folder / CONTEXTS)
+
+
+def open_store(folder: Path) -> Store:
+    """Open the draws of a run, over contexts or not; no shard is read yet."""
+    return (ContextStore if is_context_run(folder) else Store).open(folder)
