@@ -50,6 +50,15 @@ def test_every_field_of_a_recipe_has_a_meaning(monkeypatch):
     sys.modules.pop("recipe_fields")
 
 
+def test_notebooks_are_those_of_the_tutorials(monkeypatch):
+    """The cells are compared, not run: `make notebooks` runs what has changed."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import notebooks
+
+    assert [page.stem for page in notebooks.pages() if not notebooks.is_current(page)] == []
+    assert len(list((ROOT / "docs" / "notebooks").iterdir())) == len(notebooks.pages())
+
+
 def test_the_texts_are_short():
     assert len((ROOT / "README.md").read_text().splitlines()) < 120
     counted = subprocess.run([sys.executable, ROOT / "tools" / "words.py"], capture_output=True)
