@@ -441,29 +441,28 @@ KINDS = (
         drawn="`return_logprob`: with bias and temperature",
         leaves_out=("top_k", "top_p", "mask"),
         given="one pass over the ids as a prompt (`logprob_start_len: 0`)",
-        run="not run by us: written after its documentation, tested with recorded answers",
+        run="not run by us: tested with answers in its documented format",
     ),
     Kind(
         name="ollama",
         title="Ollama",
         owner="library",
-        refused="since 0.12.11 its answers have log-probabilities, but of texts of tokens and not "
-        "of their ids, and a prompt is a text whose tokens are not scored. Serve the same GGUF "
-        "file with llama.cpp's server",
+        refused="since 0.12.11 it gives log-probabilities, but no token ids, and it does not score "
+        "prompts. Serve the same GGUF file with llama.cpp's server",
     ),
     Kind(
         name="tgi",
         title="TGI",
         owner="tgi",
-        refused="it scores the tokens of a prompt (`decoder_input_details`), but a prompt is a "
-        "text: the ids that were drawn would be encoded again, and may become others",
+        refused="it scores prompts (`decoder_input_details`), but takes them as texts: drawn ids "
+        "would be encoded again, and may become others",
     ),
     Kind(
         name="openai",
         title="OpenAI's own API",
         owner="openai",
-        refused="it names tokens by their texts, without ids, lists at most 5 of them (20 in a "
-        "chat), and refuses `echo` with `logprobs`, so given ids cannot be scored",
+        refused="it gives no token ids, at most 5 log-probabilities of a token (20 in a chat), "
+        "and refuses `echo` with `logprobs`, so given ids cannot be scored",
     ),
 )
 """All kinds that are told apart, those that can be certified first."""
@@ -518,5 +517,4 @@ def document() -> str:
         rows.append(f"| {k.title} | {k.drawn} | {left_out} | {k.given} | {k.run} |")
     refused = [f"- **{k.title}**: {k.refused}." for k in KINDS if k.refused]
     starts = [f"# {kind.title}\n{kind.start}" for kind in certified]
-    lead = "Refused, whatever is asked of them:"
-    return "\n".join(["```sh", *starts, "```", "", *rows, "", lead, "", *refused])
+    return "\n".join(["```sh", *starts, "```", "", *rows, "", "Refused:", "", *refused])

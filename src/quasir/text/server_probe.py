@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,15 @@ class Probe:
     def lines(self) -> list[str]:
         """Return the report of a terminal."""
         marks = {True: "ok", False: "WRONG", None: "-"}
-        rows = [f"  {c.name:<18} {marks[c.passed]:<5} {c.said}" for c in self.checks]
-        name = self.model.rpartition("/")[2]
-        return [f"{self.server}: {self.verdict}", f"  {'model':<24} {name}", *rows]
+        rows = [("model", "", self.model.rpartition("/")[2])]
+        rows += [(check.name, marks[check.passed], check.said) for check in self.checks]
+        return [
+            f"{self.server}: {self.verdict}",
+            *(
+                fill(f"  {name:<18} {mark:<5} {said}", 80, subsequent_indent=27 * " ")
+                for name, mark, said in rows
+            ),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
