@@ -55,7 +55,6 @@ class Double:
         self.owner, self.models, self.words = "vllm", ["small"], WORDS
         self.lies = set()  # raw, colder, no_ids, no_end, no_seed, scores
         self.failures = []  # what happens to the next requests for completions
-        self.requests = 0
         self.seeds, self.headers, self.masks = [], [], []
         self.noise = 0.0
         self.closed, self.delay = False, 0.0
@@ -107,7 +106,7 @@ class Double:
             p = warped(NEXT[last].copy(), **settings)
             drawn = p**2 / (p**2).sum() if "colder" in self.lies else p
             last = int(rng.choice(len(p), p=drawn))
-            if "no_seed" in self.lies and not ids and "logit_bias" not in body:
+            if "no_seed" in self.lies and not ids and not body.get("logit_bias"):
                 last = 1 + len(self.seeds) % 4  # no two requests that follow each other are alike
             ids.append(last)
             reported = NEXT[[*body["prompt"], *ids][-2]] if "raw" in self.lies else p

@@ -229,7 +229,7 @@ def test_an_unreachable_server_is_named_at_once():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": "large"}, "has no model 'large': it has 'small'"),
+        ({"model": "large"}, "has no model 'large': give model, one of 'small'"),
         ({"max_tokens": 100}, "set max_tokens to at most 63"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"concurrency": 0}, "concurrency"),

@@ -168,12 +168,10 @@ class Served(LanguageModel):
 
     def varied(self, **changes: Any) -> Served:
         """Return a model of the same server with some settings changed."""
-        # A prompt replaces a chat, and a chat a prompt.
-        other = (
-            {} if changes.keys().isdisjoint(("prompt", "chat")) else {"prompt": None, "chat": None}
-        )
-        made = copy.copy(self)
-        made._set(**self.settings | other | changes)
+        made, kept = copy.copy(self), self.settings
+        if {"prompt", "chat"} & changes.keys():  # one replaces the other
+            kept = kept | {"prompt": None, "chat": None}
+        made._set(**kept | changes)
         return made
 
     def prompted(self, prompt: str) -> Served:

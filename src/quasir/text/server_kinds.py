@@ -99,6 +99,12 @@ class Protocol:
         """Draw a text after the prefix."""
         raise NotImplementedError
 
+    def _settings(self, sampling: Sampling) -> dict[str, Any]:
+        """Return what all kinds call alike; what is not said might be a default of the model."""
+        how = {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
+        bias = {str(token): bias for token, bias in sampling.logit_bias}
+        return how | {"min_p": 0.0} | ({"logit_bias": bias} if bias else {})
+
     def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> list[float]:
         """Return log a of each of at most `limit` given ids; with the end if they are fewer."""
         whole = [*prefix, *self._with_end(ids, limit)]
@@ -193,19 +199,13 @@ class _VLLM(Protocol):
             "logprobs": 0,
             "return_token_ids": True,
             "seed": seed,
-            "temperature": sampling.temperature,
-            "top_k": sampling.top_k,
-            "top_p": sampling.top_p,
-            # The model's own defaults would count where nothing is said.
-            "min_p": 0.0,
+            **self._settings(sampling),
             "repetition_penalty": 1.0,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
         }
         if self.end is not None:  # this token ends a text, and no other
             body |= {"ignore_eos": True, "stop_token_ids": [self.end]}
-        if sampling.logit_bias:
-            body["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias}
         if sampling.mask:
             body["structured_outputs"] = json.loads(sampling.mask)
         return self.client.ask("/v1/completions", body, self._read)
@@ -270,17 +270,12 @@ class _LlamaCpp(Protocol):
             "return_tokens": True,
             "cache_prompt": True,
             "samplers": ["temperature", "top_k", "top_p"],
-            "temperature": 1.0,
-            "top_k": 0,
-            "top_p": 1.0,
-            "min_p": 0.0,
         }
-        return self.client.ask("/completion", body | more, read)
+        return self.client.ask("/completion", body | self._settings(Sampling(n)) | more, read)
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        how = {name: getattr(sampling, name) for name in ("temperature", "top_k", "top_p")}
-        how["logit_bias"] = [[token, bias] for token, bias in sampling.logit_bias]
-        n = sampling.max_tokens
+        n, bias = sampling.max_tokens, [list(pair) for pair in sampling.logit_bias]
+        how = self._settings(sampling) | {"logit_bias": bias}
         drawn: Drawn = self._ask(self._read, prefix, n, post_sampling_probs=True, seed=seed, **how)
         # Some versions go on to the end of a character.
         drawn = Drawn(drawn.ids[:n], drawn.log_q[:n], drawn.ended and len(drawn.ids) <= n)
@@ -362,18 +357,13 @@ class _SGLang(Protocol):
     """SGLang, by its documented format."""
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        how: dict[str, Any] = {
+        how = self._settings(sampling) | {
             "max_new_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
             "top_k": -1,
-            "top_p": 1.0,
-            "min_p": 0.0,
             "sampling_seed": seed,
             "ignore_eos": True,
             "stop_token_ids": [self.end],
         }
-        if sampling.logit_bias:
-            how["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias}
 
         def read(answer: Any) -> Drawn:
             meta = answer["meta_info"]
@@ -475,17 +465,12 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
     """Find out the kind of a server and its model, and how to talk to it."""
     listed = client.ask("/v1/models", read=lambda answer: list(answer["data"]))
     named = {str(entry.get("id")): entry for entry in listed}
-    names = ", ".join(map(short_repr, named))
     if not named:
         raise ServerError(f"the server at {client.root} has no model loaded.")
-    if model is None and len(named) > 1:
-        raise InputError(
-            f"the server at {client.root} has {len(named)} models: give model, one of {names}."
-        )
-    if model is not None and model not in named:
-        raise InputError(
-            f"the server at {client.root} has no model {short_repr(model)}: it has {names}."
-        )
+    if model not in named and (model is not None or len(named) > 1):
+        has = f"{len(named)} models" if model is None else f"no model {short_repr(model)}"
+        names = ", ".join(map(short_repr, named))
+        raise InputError(f"the server at {client.root} has {has}: give model, one of {names}.")
     entry = listed[0] if model is None else named[model]
     owner = str(entry.get("owned_by", ""))
     known = ", ".join(kind.name for kind in KINDS if kind.protocol)
