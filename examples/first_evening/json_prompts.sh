@@ -1,2 +1,2 @@
 # Valid JSON for each chat of a file: one certificate per prompt, and one for all.
-quasir run ../chats/reviews.yaml --contexts ../chats/reviews.jsonl --out runs/reviews
+quasir run examples/chats/reviews.yaml --contexts examples/chats/reviews.jsonl

@@ -8,7 +8,7 @@ def reward(text):
     return -abs(len(text.split()) - 12) / 12
 
 
-base = qr.text.CausalLM("quasir/smollm2", prompt="My cat is", temperature=0.7, max_tokens=20)
+base = qr.text.CausalLM("quasir/smollm2", prompt="My cat is", max_tokens=20)
 target = base * qr.reward(qr.Feature("reward", reward, high=0.0), temperature=0.1)
 draws = qr.draw(target, base, 1_000, seed=0)
 cert = qr.tradeoff(draws).at(tvd=0.1, confidence=0.95)

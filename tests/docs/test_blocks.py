@@ -22,6 +22,7 @@ from typer._click import exceptions as click
 import quasir as qr
 from quasir import recipes
 from quasir.cli.main import app
+from tests.served.real_servers import llama_server
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -29,6 +30,7 @@ PAGES = {
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
     if not {"_build", "generated"} & set(path.relative_to(ROOT).parts)
 }
+EVENING = sorted((ROOT / "examples" / "first_evening").glob("*.*"))
 NOT_RUN = {
     "long": 36,
     "installation": 2,
@@ -129,6 +131,23 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     names = {"qr": qr}
     for block in to_run(page):
         run(*block, names)
+
+
+@pytest.mark.parametrize("file", EVENING, ids=lambda file: file.name)
+def test_examples_of_the_first_evening_are_on_their_page(file):
+    """The page runs them; at most ten lines, or one command after that which fetches a model."""
+    _, _, body = file.read_text().partition('"""\n\n' if file.suffix == ".py" else "\n")
+    assert body.strip() in PAGES["docs/tonight.md"]
+    lines = [line for line in body.splitlines() if line.strip() and "import " not in line]
+    assert len(lines) <= 10
+
+
+@pytest.mark.slow
+def test_the_example_of_a_server_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with llama_server() as (address, _):
+        monkeypatch.setenv("SERVER", address)
+        shell((ROOT / "examples" / "first_evening" / "server.sh").read_text())
 
 
 def test_blocks_that_are_not_run_are_marked_and_right():

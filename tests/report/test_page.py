@@ -476,6 +476,9 @@ def test_exact_samples_are_suggested_where_they_cost_little():
     assert exactness_sentence(curve, far) is None  # it is more than half as much again
     assert exactness_sentence(curve, exact) is None
     assert exactness_sentence(CURVE, CHOSEN) is None  # no ceiling is known
+    base = qr.Table({"a": 0.2, "x": 0.8})
+    same = qr.tradeoff(qr.draw(base * qr.features.contains("a"), base, 2_000, seed=0))
+    assert "cost nothing more" in exactness_sentence(same, same.at(log_beta=-0.5))
 
 
 def test_every_setting_is_there_and_defaults_are_marked():

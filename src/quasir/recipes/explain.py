@@ -174,7 +174,7 @@ def asked(recipe: Recipe) -> list[str]:
 
 
 def _chat(source: Source) -> str:
-    return " / ".join(f"{part.role}: {part.content}" for part in source.chat or [])
+    return " / ".join(f"{part.role}: {part.content!r}" for part in source.chat or [])
 
 
 SAID = {

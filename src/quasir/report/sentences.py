@@ -161,13 +161,11 @@ def exactness_sentence(curve: Curve, certificate: Certificate) -> str | None:
     rates = certificate.acceptance_rate.value, exact.acceptance_rate.value
     if exact.guarantee is None or exact.guarantee.tvd != 0 or not min(rates) > 0:
         return None
-    now, then = (1 / float(rate) for rate in rates)
-    if then > LITTLE * now:
+    if rates[0] > LITTLE * rates[1]:
         return None
-    return (
-        f"Exact samples cost little more here: {number_text(then, 2)} proposals per sample instead "
-        f"of {number_text(now, 2)}."
-    )
+    now, then = (number_text(1 / float(rate), 2) for rate in rates)
+    more, rest = ("nothing", "") if now == then else ("little", f" instead of {now}")
+    return f"Exact samples cost {more} more here: {then} proposals per sample{rest}."
 
 
 def guarantee_sentences(certificate: Certificate) -> tuple[str, list[str]]:

@@ -47,9 +47,9 @@ class CausalLM(NetworkLM):
         Default: CUDA if it is available, otherwise the CPU.
     dtype : {"float32", "bfloat16", "float16"}
         Type of the weights. Log-probabilities are always float32, and their sums float64. In
-        bfloat16 a draw's log q and `log_prob` of the same text differ by rounding: by 0.2 nats
-        per text of 20 tokens, measured on SmolLM2, instead of 0.00002. docs/tonight.md says what
-        this means for a certificate.
+        bfloat16 a draw's log q and `log_prob` of the same text differ by rounding, on SmolLM2 by
+        0.2 nats per text of 20 tokens instead of 0.00002. What this means for a certificate is in
+        docs/records/few-bits.md.
     device_map, quantization, revision, trust_remote_code
         Passed on to transformers; quantization is "4bit" or "8bit", by bitsandbytes.
     adapter : str, optional
