@@ -34,7 +34,7 @@ EVENING = sorted((ROOT / "examples" / "first_evening").glob("*.*"))
 NOT_RUN = {
     "long": 36,
     "installation": 2,
-    "server": 4,
+    "server": 5,
     "your files": 3,
     "part of a recipe": 2,
     "cluster": 1,

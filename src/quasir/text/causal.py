@@ -49,7 +49,7 @@ class CausalLM(NetworkLM):
         Type of the weights. Log-probabilities are always float32, and their sums float64. In
         bfloat16 a draw's log q and `log_prob` of the same text differ by rounding, on SmolLM2 by
         0.2 nats per text of 20 tokens instead of 0.00002. What this means for a certificate is in
-        docs/records/few-bits.md.
+        docs/servers.md.
     device_map, quantization, revision, trust_remote_code
         Passed on to transformers; quantization is "4bit" or "8bit", by bitsandbytes.
     adapter : str, optional
