@@ -137,8 +137,7 @@ def test_an_easy_target_keeps_the_base(lm):
     assert q.record.chosen == "base"
     assert q.share == 1.0
     np.testing.assert_allclose(q.log_prob(texts_of(lm)), lm.log_prob(texts_of(lm)), atol=1e-4)
-    items, log_q, log_a = q.sample_scored(20, np.random.default_rng(0))
-    assert items.tuples() == lm.sample(20, np.random.default_rng(0)).items.tuples() or len(items)
+    _, log_q, log_a = q.sample_scored(20, np.random.default_rng(0))
     np.testing.assert_array_equal(log_q, log_a)
 
 

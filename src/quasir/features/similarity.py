@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ from quasir.targets.feature import Feature
 Embed = Callable[[list[str]], Any]
 MODEL = "sentence-transformers/all-mpnet-base-v2"  # the paper's embedding model
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
-_LOADED: dict[str, Any] = {}
-"""The models that are loaded, by name: features that compare with other texts share them."""
 MARK = "modules.json"  # the file that every folder of a sentence-transformers model has
 
 
@@ -147,38 +145,39 @@ class SentenceModel:
         A text of white space alone has the embedding 0: a tokenizer without special tokens gives
         it no token, and a network needs one.
         """
-        if self.name not in _LOADED:
-            _LOADED[self.name] = self._load()
+        network = _load(self.name, self.folder)
         written = [text for text in texts if text.strip()] or ["."]
-        rows = _LOADED[self.name].encode(written, convert_to_numpy=True, show_progress_bar=False)
+        rows = network.encode(written, convert_to_numpy=True, show_progress_bar=False)
         found = np.zeros((len(texts), rows.shape[1]))
         at = [i for i, text in enumerate(texts) if text.strip()]
         found[at] = rows[: len(at)]
         return found
 
-    def _load(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise InputError(
-                "similarity's embedding needs sentence-transformers (pip install '.[text]' in a "
-                "clone); or pass embed=, a function from a list of texts to an array."
-            ) from error
-        folder = self.folder
-        if folder is None:
-            refuse_no_model(self.name, ["quasir/sentences"])
-            silent = why_silent(self.name)
-            try:
-                return SentenceTransformer(self.name, local_files_only=silent is not None)
-            except (OSError, ValueError) as error:
-                why = silent or str(error).partition("\n")[0]
-                raise InputError(
-                    f"the sentence model {short_repr(self.name)} could not be loaded: there is no "
-                    f"such folder or installed package, and the Hugging Face hub: {why}. Use "
-                    "quasir/sentences, or a folder."
-                ) from error
+
+@cache
+def _load(name: str, folder: Path | None) -> Any:
+    """Load a model, once: features that compare with other texts share it."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise InputError(
+            "similarity's embedding needs sentence-transformers (pip install '.[text]' in a "
+            "clone); or pass embed=, a function from a list of texts to an array."
+        ) from error
+    if folder is not None:
         # Weights that are stored in float16 would be slow, and coarse, on a CPU.
         return SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"})
+    refuse_no_model(name, ["quasir/sentences"])
+    silent = why_silent(name)
+    try:
+        return SentenceTransformer(name, local_files_only=silent is not None)
+    except (OSError, ValueError) as error:
+        why = silent or str(error).partition("\n")[0]
+        raise InputError(
+            f"the sentence model {short_repr(name)} could not be loaded: there is no such folder "
+            f"or installed package, and the Hugging Face hub: {why}. Use quasir/sentences, or a "
+            "folder."
+        ) from error
 
 
 def _in_package(name: str) -> Path | None:

@@ -107,10 +107,12 @@ def fit_guide(
     machine = BoostMachine(begun, q.vocabulary, watched=True)
     root, share, log_factors = root_seed(seed), q.share, machine.log_factors
     rounds: list[PilotRound] = []
+    # Tokens that go on with a rare spelling are tried in every round.
+    goes_on = np.array([parts[1:3] == RARE_GO_ON for parts in machine.name_parts])
     sizes = np.diff(np.rint(np.cumsum([0.0, *ROUNDS]) * n)).astype(int)
     for number, size in enumerate(sizes.tolist()):
         tried = np.minimum(log_factors, np.log(LARGEST))
-        tried = np.where(_goes_on(machine), np.maximum(tried, np.log(RARE)), tried)
+        tried = np.where(goes_on, np.maximum(tried, np.log(RARE)), tried)
         now = _with_factors(q, machine, tried, share)
         if make is not None:
             made = make(now, size)
@@ -135,11 +137,6 @@ def _not_given(boost: Boost, machine: BoostMachine) -> NDArray[np.bool_]:
     """Return which factors the boost leaves to the fit; all of them if it leaves none."""
     left = np.array([boost.factors[int(group)] is None for group, *_ in machine.name_parts])
     return left if left.any() else ~left
-
-
-def _goes_on(machine: BoostMachine) -> NDArray[np.bool_]:
-    """Return which tokens go on with a rare spelling: the pilot tries them in every round."""
-    return np.array([parts[1:3] == RARE_GO_ON for parts in machine.name_parts])
 
 
 def _with_factors(q: Guided, machine: BoostMachine, log_factors: Array, share: float) -> Guided:
