@@ -212,7 +212,7 @@ def test_a_boost_of_the_context_is_of_its_words():
     assert recipe == recipes.parse(recipes.dump(recipe), "again")
     short = recipes.from_dict(given, "a b").proposal.mixture[0].guide.boost
     assert short == {"a b": 100.0, "why": 2.0}
-    given["proposal"]["mixture"][0]["guide"] = {"boost": ["{context}"]}
+    given["proposal"]["mixture"][0] = {"guide": {"boost": ["{context}"]}}
     boost = recipes.from_dict(given, "good").proposal.mixture[0].guide.boost
     assert boost == ["good"]  # its factor is to be fitted
 

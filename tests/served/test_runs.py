@@ -9,7 +9,7 @@ import yaml
 
 import quasir as qr
 from quasir.errors import RecipeError
-from quasir.runs.active_run import ActiveRun
+from quasir.runs.active_run import begin, prepare
 from quasir.runs.contexts import WorkerSpec
 from quasir.runs.integrity import recipe_hash
 from quasir.store import Store
@@ -68,7 +68,7 @@ def test_a_recipe_names_a_server_and_its_key_is_written_nowhere(tmp_path, monkey
 def test_workers_get_what_the_probe_found(tmp_path):
     double = Double()
     with serving(double) as url:
-        run = ActiveRun.begin(qr.recipes.from_dict(recipe(url)), tmp_path, tmp_path / "run")
+        run = begin(prepare(recipe(url), tmp_path / "run"))
         spec = WorkerSpec.of(run.builder, run.entries, run.store)
         probed = len(double.seeds)
         worker = pickle.loads(pickle.dumps(spec))()

@@ -33,7 +33,6 @@ from quasir.estimation.mean_guarantee import LEVELS
 from quasir.estimation.quantities import QUANTITIES, heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.sentences import (
-    Phrase,
     beta_text,
     constraint_sentences,
     exactness_sentence,
@@ -124,7 +123,14 @@ def page(
         data=data,
         data_json=Markup(as_json(data)),
         suspicious=[check for check in checks if check.suspicious],
-        estimates=_estimates(certificate),
+        estimates=[
+            (
+                heading_of(key),
+                meaning_of(key),
+                rate_phrase(part) if key == "acceptance_rate" else phrase(part),
+            )
+            for key, part in certificate.rows()
+        ],
         exactness=exactness_sentence(curve, certificate),
         expected=expectations(wanted),
         first_texts=_first_texts(data),
@@ -229,15 +235,6 @@ def _first_texts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         for entry in data["texts"]
         if entry["log_alpha"] > beta
     ][:FIRST]
-
-
-def _estimates(certificate: Certificate) -> list[tuple[str, str, Phrase]]:
-    """Return heading, meaning and phrase of each estimate."""
-    rows = []
-    for key, part in certificate.rows():
-        said = rate_phrase(part) if key == "acceptance_rate" else phrase(part)
-        rows.append((heading_of(key), meaning_of(key), said))
-    return rows
 
 
 def page_data(

@@ -194,7 +194,11 @@ def items_from(table: pa.Table) -> Items:
 
 def write(table: pa.Table, path: Path | pa.BufferOutputStream) -> None:
     """Write a shard. Texts are compressed; log-probabilities have nothing to compress."""
-    compression = {name: "zstd" if _compressible(name) else "none" for name in table.column_names}
+    compressed = {"text", "token_ids", "json", "index", "item", CONTEXT}
+    compression = {
+        name: "zstd" if name in compressed or name.startswith(FEATURE) else "none"
+        for name in table.column_names
+    }
     pq.write_table(
         table,
         path,
@@ -202,12 +206,6 @@ def write(table: pa.Table, path: Path | pa.BufferOutputStream) -> None:
         use_dictionary=False,
         write_page_checksum=True,
         row_group_size=len(table) or 1,
-    )
-
-
-def _compressible(name: str) -> bool:
-    return name in ("text", "token_ids", "json", "index", "item", CONTEXT) or name.startswith(
-        FEATURE
     )
 
 
