@@ -65,6 +65,7 @@ def test_the_record_says_what_each_would_cost(found):
     assert record.chosen == min(costs, key=costs.get)
     assert costs["mixture"] <= min(costs.values())
     assert "chosen" in str(record)
+    assert record.draws <= 6_144
     assert json.loads(json.dumps(record.to_dict()))["draws"] == record.draws
 
 
@@ -234,7 +235,7 @@ def test_a_budget_is_draws_or_time(hard):
     one.stages.draw = lambda q, n: [qr.draw(hard, q(0), n, seed=0)]
     one.stages.seconds = 1e-4
     one._is_easy()
-    assert one.size == 1_250  # draws of a stage: half of the time is for training
+    assert one.size == (4_000 - 256) // 5  # heads are slower than the base, and are trained
 
 
 def test_an_engine_changes_no_draw(hard, monkeypatch):

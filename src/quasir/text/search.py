@@ -55,7 +55,7 @@ from quasir.text.stages import Place, Stages
 from quasir.text.weighing import Request, Scored, choose_weights
 
 BUDGET = 32_768
-"""Draws of a search, by default: a quarter for the pilot, for each round, and to judge."""
+"""Draws of a search, by default: as many for the pilot as for each round, and to judge."""
 LEAST_BUDGET = 2_048
 PILOT = 256
 """Draws of the first stage: they show whether the base will do, and how long a draw takes."""
@@ -72,7 +72,7 @@ DAMPED = (0.75, 0.5)
 GIVEN = 0.5  # weight in the pilot, and in the draws that judge, of proposals that the user gives
 WEIGHING = 96  # parameters of a network that cost as much as weighing one token by a guide
 SCORING = 0.5  # work of scoring a text, in draws
-TRAINING = 2.0  # seconds of a search for each second of its draws
+TRAINING = 2.5  # seconds of a search for each that the base needs for as many draws
 ASKING = 0.2  # of the time of a draw, at most, for asking features about the text so far
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
@@ -200,7 +200,6 @@ class Search:
     def __post_init__(self) -> None:
         self.places, self.seed = self.stages.places, self.stages.seed
         self.base = self.places[0].base
-        self.size = (self.budget.draws or LEAST_BUDGET) // (ROUNDS + 1)
         self.pools: list[Pool] = []
         self.said: list[str] = []
         self.vocabulary = mix_parts(self.base, []).vocabulary
@@ -218,6 +217,7 @@ class Search:
             if feature not in self.spoken and not isinstance(feature, LanguageFeature)
         ]
         self.spoken += self.words
+        self.size = self._stage_size(self.budget.draws or LEAST_BUDGET)
         self.every = 1
         self.parts: dict[str, Part] = {}
         if self.language is not None:
@@ -256,8 +256,12 @@ class Search:
         self.first = self._scored(drawn, {}, 1.0).judge("base", ["base"], np.ones(1), self.request)
         if self.budget.draws is None:
             draws = int(self.budget.seconds / (TRAINING * max(self.stages.seconds, 1e-9)))
-            self.size = max(draws, LEAST_BUDGET) // (ROUNDS + 1)
+            self.size = self._stage_size(max(draws, LEAST_BUDGET))
         return self.first.acceptance > EASY
+
+    def _stage_size(self, draws: int) -> int:
+        """Return the draws of a stage: the pilot, screened tokens, rounds but one, the judges."""
+        return (draws - PILOT) // (ROUNDS + 1 + bool(self.silent))
 
     def _pilot(self) -> None:
         """Draw the pilot, and fit the boosts of words."""
