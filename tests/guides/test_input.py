@@ -35,7 +35,7 @@ from tests.guides.small import JSON, model
         (lambda: qr.guides.boost({"a": 0.0}), "above 0"),
         (lambda: qr.guides.boost({"a": -2.0}), "above 0"),
         (lambda: qr.guides.boost({"a": float("inf")}), "above 0"),
-        (lambda: qr.guides.boost({"a": float("nan")}), "NaN"),
+        (lambda: qr.guides.boost({"a": float("nan")}), "is nan"),
         (lambda: qr.guides.boost({"a": "much"}), "must be a number"),
         (lambda: qr.guides.boost([" "]), "empty"),
         (lambda: qr.guides.boost({3: 2.0}), "cannot be boosted"),
