@@ -51,7 +51,9 @@ def tune_recipe(
         known = asked
         if (folder / "recipe.yaml").is_file():  # with the lambda of a begun run
             before = located(recipes.read_run(folder), folder)
-            refuse_changes(before.model_copy(update={"proposal": asked.proposal}), asked, folder)
+            same = {"proposal": asked.proposal}  # it may change: it is tuned
+            was, now = (one.model_copy(update=same) for one in (before, asked))
+            refuse_changes(was, now, folder)
             known = asked.model_copy(update={"fitted": before.fitted})
             parts = recipes.read_run(folder).proposal.mixture or []
             if any(TUNED in (part.model, part.adapter) for part in parts):
