@@ -1,140 +1,203 @@
-"""Fig. 3: a rare word in every text, from eight proposals.
+"""Fig. 3: "Wikileaks" in every text, from the paper's five prompts and what came after them.
 
-These are the plain model, the model after five prompts, the model tuned by DPG, and a guide.
-
-The paper's word is "Wikileaks", in about 1e-4 of GPT-2's texts; ours is as rare in the texts of
-`quasir/general`. The guide is not in the paper.
+The event is so rare that draws of one proposal hold few texts with the word. So those of all pools
+together stand for p: they are draws of the mixture of all proposals, by their numbers of draws.
+Every proposal is judged on them by its own log q (`experiments/weighing.py`).
 """
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
-from scipy import stats
 
+import quasir as qr
+from experiments import words
 from experiments.controlled import Pool
-from experiments.plots import draw_tvd, mark_projection, new_figure, rates_axis
-from experiments.results import Place, Result, Row, cell, main
-from experiments.words import guided, plain, prompted, tuned
-from quasir.certificates.figures import COLOURS
+from experiments.plots import COLOURS, key, new_figure, rates_axis
+from experiments.results import Place, Result, Row, main
+from experiments.weighing import RATES, Judged, judge
+from quasir.core.files import make_folder, write_json
+from quasir.core.items import take
+from quasir.core.progress import Quiet
+from quasir.runs.active_run import begin, prepare
+from quasir.text.texts import Texts
 
-WORD = "pirate"
-PROMPTS = {
-    "simple": "Pirate.",
-    "multiple": "Pirate, pirate, pirate.",
-    "knowledge": "Here is what I know about the pirate:",
-    "jeopardy": "This robber sails the seas and hides his gold on islands.",
-    "news": "Here is the latest film about a pirate:",
+WORD = "Wikileaks"
+PROMPTS: dict[str, Any] = {
+    "simple": "Wikileaks.",
+    "multiple": "Wikileaks, Wikileaks, Wikileaks.",
+    "knowledge": "Here is what I know about Wikileaks:",
+    "jeopardy": "This medium was founded by Julian Assange in 2006.",
+    "news": "Here are the latest developments on Wikileaks:",
+    "chat": [{"role": "user", "content": "Write one sentence about Wikileaks."}],
 }
-"""The paper's five kinds of prompts."""
-AT = (1e-2, 1e-3, 1e-4)
-PART = 4
-"""Eight pools have a quarter of the draws of a pool each."""
+"""The paper's five prompts, word for word, and a chat."""
+MADE = {"boost": words.guided, "auto": words.searched, "dpg": words.tuned}
+FEW = 30
+"""With fewer effective texts, proposals are not compared."""
 GREY = "#777777"
-TUNED = "DPG, half base"
-ENOUGH = 10
-"""Draws with the word, below which a proposal is not judged."""
+STYLES = {
+    "simple": (COLOURS[0], "-"),
+    "multiple": (COLOURS[5], "-"),
+    "knowledge": (COLOURS[2], "-"),
+    "jeopardy": (COLOURS[4], "-"),
+    "news": (COLOURS[3], "-"),
+    "chat": (GREY, "-"),
+    "boost": ("black", "-"),
+    "auto": ("black", "--"),
+    "dpg": (COLOURS[1], "-"),
+}
+NAMES = {"boost": "boost of the word", "dpg": "DPG (small budget)", "auto": "auto"}
 
 
 def run(place: Place) -> Result:
-    """Draw from every proposal, and compare."""
-    draws = max(1, place.draws // PART)
-    pools = {"plain": Pool(plain(place, WORD, draws))}
-    for name, prompt in PROMPTS.items():
-        pools[name] = Pool(prompted(place, WORD, name, prompt, draws))
-    pools["guide"] = Pool(guided(place, WORD, draws))
-    pools[TUNED] = Pool(tuned(place, WORD, draws))
-    z, se = frequency(pools)
-    rows: list[Row] = [("texts of a with the word", "about 1e-4", f"{z:.2e} ± {se:.0e}")]
-    for name, pool in pools.items():
-        share = pool.curve.n_possible / pool.curve.n
-        rows.append((f"{name}: share of draws with the word", "figure only", f"{share:.3g}"))
-        if pool.curve.n_possible:
-            rows.append((f"{name}: TVD(p, q)", "figure only", cell(pool.curve.proposal.tvd)))
-        for rate in AT:
-            cert = pool.at(rate) if share >= rate else None
-            ours = "out of reach" if cert is None else cell(cert.tvd)
-            rows.append((f"{name}: TVD at AR {rate:g}", "figure only", ours))
+    """Draw from every proposal, and judge all of them on the boost's draws."""
+    pools = {name: Pool(folder) for name, folder in pools_of(place.of_large).items()}
+    log_q, log_p = scores(place, pools)
+    sizes = np.array([len(pool.draws) for pool in pools.values()])
+    log_mixed = np.logaddexp.reduce(
+        np.stack(list(log_q.values())) + np.log(sizes / sizes.sum())[:, None], axis=0
+    )
+    kept = qr.Draws.from_arrays(log_p=log_p, log_q=log_mixed)
+    weights = np.exp(kept.log_ratio)
+    z, se = weights.sum() / sizes.sum(), math.sqrt((weights**2).sum()) / sizes.sum()
+    ess = float(weights.sum() ** 2 / (weights**2).sum())
+    judged = {name: judge(kept, log_q[name], math.log(z)) for name in pools}
+    shares = {name: (pool.curve.n_possible, pool.curve.n) for name, pool in pools.items()}
     return Result(
-        title=f"Fig. 3: a rare word, from eight proposals (ours: {WORD!r})",
-        rows=rows,
+        title='Fig. 3: "Wikileaks" in every text',
+        verdict=verdict(place, judged, shares, z, ess),
+        rows=rows(judged, z, se, ess),
         draws={pool.folder.name: len(pool.draws) for pool in pools.values()},
-        verdict=verdict(pools),
-        figure=figure(pools),
-        bounds=[row for name in ("guide", TUNED) for row in pools[name].bounds(AT, name)],
+        numbers={
+            "Z": z,
+            "Z se": se,
+            "effective texts": ess,
+            "proposals": {
+                name: {
+                    "draws": shares[name][1],
+                    "draws with the word": shares[name][0],
+                    **one.numbers(),
+                }
+                for name, one in judged.items()
+            },
+        },
+        figure=figure(judged, z, se),
     )
 
 
-def verdict(pools: dict[str, Pool]) -> str:
-    """Say which proposals help, as far as the draws show it."""
-    hits = {name: pool.curve.n_possible for name, pool in pools.items()}
-    share = {name: hits[name] / pool.curve.n for name, pool in pools.items()}
-    best = max(PROMPTS, key=lambda name: share[name])
+def pools_of(place: Place) -> dict[str, Path]:
+    """Return the pools by their proposals; with no draws wanted, those that are there."""
+    wanted = [name for name in (*PROMPTS, *MADE) if name != "chat" or place.models.chat]
+    if not place.draws:
+        wanted = [name for name in wanted if place.has(f"{WORD}-{name}")]
+    return {
+        name: words.prompted(place, WORD, name, PROMPTS[name])
+        if name in PROMPTS
+        else MADE[name](place, WORD)
+        for name in wanted
+    }
+
+
+def scores(place: Place, pools: dict[str, Pool]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return log q by each proposal, and log P, of all draws with the word; kept in files."""
+    at = {name: np.flatnonzero(pool.draws.log_p > -np.inf) for name, pool in pools.items()}
+    found: dict[str, np.ndarray] = {}
+    for name, pool in pools.items():
+        columns, proposal = [], None
+        for other in pools:
+            file = place.out / "scores" / f"{WORD}-{other}-by-{name}.json"
+            log_q = np.array(json.loads(file.read_text()) if file.is_file() else [], np.float64)
+            if name == other:
+                log_q = pool.draws.log_q[at[name]]
+            elif len(log_q) < len(at[other]):
+                if proposal is None:
+                    order = prepare(str(pool.folder), pool.folder, draws=len(pool.draws))
+                    proposal = begin(order, reporter=Quiet()).pair[1]
+                items: Any = take(pools[other].draws.items, at[other][len(log_q) :])
+                texts = Texts(items.ids, items.offsets, proposal.tokenizer)
+                log_q = np.concatenate([log_q, proposal.log_prob(texts)])
+                make_folder(file.parent)
+                write_json(file, log_q.tolist())
+            columns.append(log_q[: len(at[other])])
+        found[name] = np.concatenate(columns)
+    return found, np.concatenate([pool.draws.log_p[at[name]] for name, pool in pools.items()])
+
+
+def rows(judged: dict[str, Judged], z: float, se: float, ess: float) -> list[Row]:
+    """Return the rows beside the paper's; proposals are left out where the draws are too few."""
+    found: list[Row] = [("texts of a with the word", "about 1e-4", f"{z:.1e} ± {se:.0e}")]
+    if ess < FEW:
+        return found
+    best = min((n for n in judged if n in PROMPTS), key=lambda n: rate_for(judged[n], 0.5))
+    for name in dict.fromkeys((best, "dpg", "boost", "auto")):
+        if name in judged:
+            title = NAMES.get(name, f"best prompt ({name})")
+            paper = {"dpg": "best of all"}.get(name, "better than filtering")
+            if name in ("boost", "auto"):
+                paper = "not in it"
+            one = judged[name]
+            found.append((f"TVD: {title}", paper, one.said(1e-3)))
+    return found
+
+
+def rate_for(one: Judged, tvd: float) -> float:
+    """Return minus the highest acceptance rate with this TVD."""
+    met = np.nan_to_num(one.tvd, nan=2.0) <= tvd
+    return -float(RATES[met].max(initial=0.0))
+
+
+def verdict(
+    place: Place,
+    judged: dict[str, Judged],
+    shares: dict[str, tuple[int, int]],
+    z: float,
+    ess: float,
+) -> str:
+    """Say what agrees, as far as the draws show it."""
+    rates = {NAMES.get(name, name): -rate_for(one, 0.5) / z for name, one in judged.items()}
+    listed = ", ".join(f"{n} {rates[n]:,.0f}" for n in sorted(rates, key=lambda n: -rates[n]))
+    absent = [NAMES.get(n, n) for n in (*PROMPTS, *MADE) if n not in judged]
     said = [
-        "The plain model is exact, as in the paper, and accepts about 1 draw in "
-        f"{1 / frequency(pools)[0]:,.0f}."
+        f"The paper's word and prompts, word for word, on {place.models.general}. Filtering the "
+        f"plain model (the square) is exact and keeps 1 text in {1 / z:,.0f}; the paper: about 1 "
+        "in 10,000. In the pools, the word is in "
+        + ", ".join(f"{hits} of {n:,} ({name})" for name, (hits, n) in shares.items())
+        + ". Agrees: prompts bring the word far more often than the base. A boost of the word "
+        "and a chat are not in the paper.",
+        f"All lines come from {sum(hits for hits, _ in shares.values()):,} texts with the word, "
+        f"worth {ess:.0f} draws of p.",
     ]
-    if hits[best] < ENOUGH:
-        together = sum(hits[name] for name in PROMPTS)
-        expected = frequency(pools)[0] * sum(pools[name].curve.n for name in PROMPTS)
-        low, high = (end / expected for end in count_interval(together))
-        said.append(
-            f"The five prompts together have the word in {together} draws, "
-            f"{together / expected:.1f} times as often as the plain model (95 %: {low:.1f} to "
-            f"{high:.1f} times). The paper's prompts help GPT-2 clearly; our model is small, and "
-            "its prompts are short."
-        )
+    if ess < FEW:
+        said.append("That is too few to compare proposals: lines and bands are a sketch.")
     else:
-        said.append(f"The best prompt is {best!r}: {share[best]:.2g} of its draws have the word.")
-    if hits[TUNED] < ENOUGH:
-        said.append(
-            f"Only {hits[TUNED]} draws of the tuned model have it: it was tuned too briefly, and "
-            "is no better yet. In the paper it is the best proposal."
-        )
-    else:
-        said.append(f"The tuned model has it in {share[TUNED]:.2g} of its draws.")
-    said.append(
-        "A boost of the word, fitted on a pilot and not in the paper, brings it into "
-        f"{share['guide']:.2g} of the draws without any tuning."
-    )
+        said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
+    if absent:
+        said.append(f"Not run yet: {', '.join(absent)}.")
     return " ".join(said)
 
 
-def count_interval(count: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval (Garwood) of the mean of a Poisson count.
-
-    Examples
-    --------
-    >>> [round(end, 2) for end in count_interval(10)]
-    [4.8, 18.39]
-    """
-    tail = (1 - level) / 2
-    low = stats.chi2.ppf(tail, 2 * count) / 2 if count else 0.0
-    return float(low), float(stats.chi2.isf(tail, 2 * count + 2) / 2)
-
-
-def frequency(pools: dict[str, Pool]) -> tuple[float, float]:
-    """Return how often the plain model has the word, and its error: Z, from the guide's draws."""
-    log_z = pools["guide"].curve.log_z[0]
-    return math.exp(log_z.value), math.exp(log_z.value) * log_z.se
-
-
-def figure(pools: dict[str, Pool]) -> Figure:
-    """Draw TVD against the acceptance rate for every proposal.
-
-    A disc is q itself; the square is the plain model, filtered, which is p.
-    """
-    made, ((axes,),) = new_figure(1, width=6.6)
-    colours = (GREY, *COLOURS, "black")
-    for (name, pool), colour in zip(pools.items(), colours, strict=True):
-        if pool.curve.n_possible:
-            draw_tvd(axes, pool.curve, name, colour)
-            if name == "plain":
-                mark_projection(axes, pool.curve, "tvd", GREY, label=None)
-    rates_axis(axes, "TVD(p, ·)")
-    # Beside the axes: inside, it would hide the discs at TVD 1.
-    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+def figure(judged: dict[str, Judged], z: float, se: float) -> Figure:
+    """Draw TVD against the acceptance rate for every proposal, and the filtered base."""
+    made, (axes,) = new_figure(1, height=4.0)
+    lines = []
+    for name, one in judged.items():
+        colour, style = STYLES[name]
+        one.draw(axes, colour, style)
+        lines.append((NAMES.get(name, name), colour, style))
+    axes.errorbar(
+        z, 0.0, xerr=min(2 * se, 0.9 * z), fmt="s", color=COLOURS[1], markersize=6, zorder=6
+    )
+    lowest = max(10 ** math.floor(math.log10(z / 2)), 1e-8)
+    rates_axis(axes, "TVD(p, ·)", min(lowest, RATES[-1]))
+    axes.set_ylim(-0.04, 1.04)
+    lines.append(("filtered base, exact", COLOURS[1], ""))
+    key(made, lines, ("q",))
     return made
 
 

@@ -1,192 +1,185 @@
-"""Fig. 5: paraphrases of three questions, held out from all training.
+"""Fig. 5: paraphrases of the paper's three questions, by a round trip through Portuguese.
 
-P(x) = a(x) [similarity(x, y) > t] with a language model of questions a. The proposal is a
-paraphraser with top-30, mixed with the whole paraphraser and with a (recipe `paraphrase`). Beside
-it stands top-30 alone, whose support lacks texts, and with `--round-trip THERE BACK` the paper's
-proposal: a round trip through two translation models. (Through the paraphraser it would be no other
-proposal: the best rewriting that a beam search finds is the question itself, for two of three.)
+The proposal is the paper's: a beam-5 translation, and top-30 draws of the way back. Its own draws
+cannot show what top-30 cuts, and hardly show texts that it seldom draws. So it is judged on draws
+of a mixture, which stand for p: top-30, the whole way back, which covers the support of P, and the
+paraphrases that the draws of top-30 have found, in proportion to their P.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import yaml
 from matplotlib.figure import Figure
 
 import quasir as qr
-from experiments.controlled import RATES, Pool
-from experiments.plots import LOWEST, draw_tvd, levels, new_figure, rates_axis
-from experiments.results import Place, Result, Row, cell, main
-from quasir.certificates.figures import COLOURS
-from quasir.recipes import BUILT_IN
+from experiments.controlled import Pool
+from experiments.paraphrases import QUESTIONS, draw_pool, known, round_trip, target
+from experiments.plots import COLOURS, LOWEST, draw_line, key, new_figure, rates_axis
+from experiments.results import Place, Result, Row, cell, main, numbers_of
+from experiments.weighing import RATES, Judged, judge
 
-QUESTIONS = (
-    "Has anyone ever seen a ghost in real life?",
-    "How can I meet Narendra Modi?",
-    "Which is the best phone under 15000 Rs.?",
-)
 STATED = ("0.20", "0.42", "near 0")
 """The paper's TVDs at an acceptance rate of 1e-5."""
-THRESHOLDS = (0.0, 0.01, 0.02, 0.04)
-"""Added to the recipe's threshold: below it P(x) = 0, and log q was not found."""
 SHOWN = 3
-PART, OF_OTHERS = 4, 16
-"""Each pool of the mixture has a quarter of the draws of a pool, each of the others a sixteenth."""
-MODEL, TOP = "quasir/paraphraser", 30
-MIXTURE, TOP_K, ROUND_TRIP = "mixture", f"top-{TOP}", "round trip"
-SCORED, EMBEDDED = 100_000, 50_000
-"""Draws whose probability under top-k is computed, and draws whose similarity is."""
+"""Texts of a question in the table, as in the paper."""
 
 
-def run(place: Place, round_trip: Sequence[str] | None = None) -> Result:
-    """Draw paraphrases of each question from each proposal, and look at the threshold."""
-    asked = [pools_of(place, i, round_trip) for i in range(len(QUESTIONS))]
-    pools = [by_name[MIXTURE] for by_name in asked]
-    cut = [out_of_support(pool, question) for pool, question in zip(pools, QUESTIONS, strict=True)]
+@dataclass(frozen=True)
+class Asked:
+    """A question: its pools, top-30 judged on the mixture's draws, and p out of its reach."""
+
+    question: str
+    top: Pool
+    mixture: Pool
+    judged: Judged
+    floor: qr.Estimate
+
+
+def run(place: Place) -> Result:
+    """Draw paraphrases of each question, and judge top-30."""
+    asked = [ask(place, i) for i in range(len(QUESTIONS))]
     rows: list[Row] = []
-    for number, (pool, question) in enumerate(zip(pools, QUESTIONS, strict=True), start=1):
-        curve = pool.curve
-        share = curve.n_possible / curve.n
-        rows.append((f"{number}: share of draws with P > 0", "figure only", f"{share:.3g}"))
-        rate = lowest_rate(pool)
-        cert = pool.at(rate) if rate else None
-        ours = (
-            "unknown: no draw has P > 0" if cert is None else f"{cell(cert.tvd)} at AR {rate:.2g}"
-        )
-        rows.append((f"{number}: TVD, {question}", f"{STATED[number - 1]} at AR 1e-5", ours))
+    for i, one in enumerate(asked):
+        paper = f"{STATED[i]} at AR 1e-5"
+        own = f"{one.judged.said(1e-5)}, {one.judged.said(1e-3)}"
+        rows.append((f"{i + 1}: TVD of top-30, on draws that stand for p", paper, own))
+        rows.append((f"{i + 1}: the same by top-30's own draws, as in the paper", paper, last(one)))
     return Result(
-        title="Fig. 5: paraphrases",
+        title="Fig. 5: paraphrases by round-trip translation",
+        verdict=verdict(asked),
         rows=rows,
-        draws={p.folder.name: len(p.draws) for by_name in asked for p in by_name.values()},
-        verdict=(
-            "As in the paper, the questions differ: in how many draws of the proposal are "
-            "paraphrases at all, which is where each curve begins, and in its slope. The numbers "
-            "are of other models, questions, thresholds and proposals (ours is a small paraphraser "
-            "in a mixture, the paper's translates there and back), and cannot be compared. "
-            + said_of_support(cut)
-        ),
-        figure=figure(asked),
-        tables={
-            "Proposals beside each other": proposals_table(asked, cut),
-            "Proposals and samples": samples_table(pools),
-            f"What the threshold does, on at most {EMBEDDED:,} draws a question": threshold_table(
-                pools
-            ),
+        draws={
+            pool.folder.name: len(pool.draws) for one in asked for pool in (one.top, one.mixture)
         },
-        bounds=[
-            row
-            for pool, question in zip(pools, QUESTIONS, strict=True)
-            for row in pool.bounds(RATES[1:], question)
-        ],
+        numbers={
+            one.question: {
+                "top-30, judged": one.judged.numbers(),
+                "top-30, by its own draws": one.top.numbers(),
+                "mixture": one.mixture.numbers(),
+                "p out of reach of top-30": numbers_of(one.floor),
+            }
+            for one in asked
+        },
+        figure=figure(asked),
+        table=samples_table(asked),
     )
 
 
-def lowest_rate(pool: Pool) -> float | None:
-    """Return the lowest rate of the paper at which ten samples are left, or None."""
-    for rate in (1e-5, 1e-4, 1e-3, 1e-2):
-        if rate * len(pool.draws) >= 10 and rate <= pool.curve.n_possible / pool.curve.n:
-            return rate
-    return pool.curve.n_possible / pool.curve.n / 2 if pool.curve.n_possible else None
+def ask(place: Place, i: int) -> Asked:
+    """Draw what the pools of a question lack, and judge top-30 on the mixture."""
+    question, names = QUESTIONS[i], (f"paraphrase-{i}-top-30", f"paraphrase-{i}-mixture")
+    top, mixed = (place.out / "pools" / name for name in names)
+    cut, whole = round_trip(place.models, question)
+    if not all(place.has(name) for name in names):
+        P = target(place.models, question, cut.tokenizer)
+        draw_pool(top, P, cut, place.draws)
+        file = place.out / f"paraphrase-{i}-known.json"
+        found = known(file, qr.Draws.load(top), cut.tokenizer)
+        parts = [cut, whole, *([found] if len(found.texts) else [])]
+        draw_pool(mixed, P, qr.Mixture(parts), place.draws, seed=1)
+    pool = Pool(mixed)
+    kept = pool.draws.take(np.flatnonzero(pool.draws.log_p > -np.inf))
+    if not len(kept):
+        raise qr.errors.InputError(
+            f"none of {len(pool.draws):,} draws is a paraphrase of {question!r}: draw more."
+        )
+    log_q = distinct_scores(cut, kept)
+    log_z = float(np.ravel(pool.curve.log_z.value)[0])
+    return Asked(question, Pool(top), pool, judge(kept, log_q, log_z), floor(kept, log_q))
 
 
-def recipes(round_trip: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-    """Return the recipe of each proposal: the mixture, top-k alone, and a round trip if given."""
-    mixture = yaml.safe_load(BUILT_IN["paraphrase"].read_text(encoding="utf-8"))
-    proposals: dict[str, Any] = {
-        MIXTURE: mixture["proposal"],
-        TOP_K: {"model": MODEL, "source": "{context}", "top_k": TOP},
-    }
-    if round_trip is not None:
-        there, back = round_trip
-        models = {"there": there, "back": back, "text": "{context}"}
-        proposals[ROUND_TRIP] = {"round_trip": models | {"top_k": TOP}}
-    return {name: mixture | {"proposal": proposal} for name, proposal in proposals.items()}
+def distinct_scores(proposal: Any, draws: qr.Draws) -> np.ndarray:
+    """Return log q of draws, each distinct text scored once."""
+    texts = [item.token_ids for item in draws.items]
+    distinct = list(dict.fromkeys(texts))
+    log_q = proposal.log_prob(qr.text.Texts.of(distinct, proposal.tokenizer))
+    of = dict(zip(distinct, log_q.tolist(), strict=True))
+    return np.array([of[text] for text in texts])
 
 
-def pools_of(place: Place, i: int, round_trip: Sequence[str] | None) -> dict[str, Pool]:
-    """Return the pools of a question, by their proposal."""
-    pools = {}
-    for name, recipe in recipes(round_trip).items():
-        main_one = name == MIXTURE
-        folder = f"paraphrase-{i}" if main_one else f"paraphrase-{i}-{name.replace(' ', '-')}"
-        draws = max(1, place.draws // (PART if main_one else OF_OTHERS))
-        pools[name] = Pool(place.pool(folder, recipe, draws, context=QUESTIONS[i]))
-    return pools
+def floor(draws: qr.Draws, log_q: np.ndarray) -> qr.Estimate:
+    """Return the mass of p on texts that a proposal cannot draw: TVD cannot fall below it."""
+    features = {"out": log_q == -np.inf}
+    kept = qr.Draws.from_arrays(log_p=draws.log_p, log_q=draws.log_q, features=features)
+    return qr.tradeoff(kept).at(log_beta=float(kept.log_ratio.max()) + 1.0).moments["out"]
 
 
-def figure(asked: list[dict[str, Pool]]) -> Figure:
-    """Draw TVD against the acceptance rate, one panel a question, as in the paper."""
-    made, (axes,) = new_figure(len(asked), width=3.4)
-    for panel, by_name, question in zip(axes, asked, QUESTIONS, strict=True):
-        for (name, pool), colour in zip(by_name.items(), COLOURS, strict=False):
-            if pool.curve.n_possible:
-                band = name == MIXTURE  # one band a panel: more of them hide each other
-                draw_tvd(panel, pool.curve, name, colour, points=False, band=band)
-        rates_axis(panel, "TVD(p, p_β)", LOWEST)
-        panel.set_ylim(-0.04, 1.04)
-        panel.set_title(question, fontsize="small")
-    axes[-1].legend(frameon=False, fontsize="small")
+def last(one: Asked) -> str:
+    """Return TVD by top-30's own draws, at the lowest power of ten that they reach."""
+    rate = one.top.lowest_rate()
+    cert = None if rate is None else one.top.at(rate)
+    return "unknown" if cert is None else f"{cell(cert.tvd)} at AR {rate:g}"
+
+
+def verdict(asked: list[Asked]) -> str:
+    """Say what agrees and what differs."""
+
+    def three(numbers: list[str]) -> str:
+        return f"{numbers[0]}, {numbers[1]} and {numbers[2]}"
+
+    shares = three([f"{100 * one.top.share:.0f}" for one in asked])
+    floors = three([f"{100 * float(one.floor.value):.2g}" for one in asked])
+    own = three([f"{one.top.curve.ess:.0f}" for one in asked])
+    ours = three([f"{one.mixture.curve.ess:,.0f}" for one in asked])
+    at = three([f"{one.judged.at(1e-5):.2f}" for one in asked])
+    rates = three([f"{half_rate(one.judged):.0e}" for one in asked])
+    return (
+        "The paper's experiment: its questions, threshold and sentence model, a beam of 5, top-30. "
+        "What differs are the translators (small models, through Portuguese) and the language "
+        f"model (SmolLM2). Agrees: questions differ in how many draws are paraphrases ({shares} "
+        f"%), where a curve begins, and in its slope; at AR 1e-5 TVD is {at}, in the paper 0.20, "
+        "0.42 and near 0. Our translators are sure of one wording and p prefers others, so TVD "
+        f"falls to a half only at rates of {rates}. The draws of top-30 know little of this: they "
+        f"are worth {own} draws of p, those of the mixture {ours}. By their own draws (dashed, as "
+        "in the paper) a curve ends at 0 whatever the truth. Texts that top-30 cannot draw have "
+        f"{floors} % of p, the dotted floor under its TVD. The mixture with the texts that were "
+        "found, which is not in the paper, needs far fewer draws for a sample. The two models have "
+        "different tokens: TVD is over texts, each written as the translator's tokenizer writes "
+        "it, and as far as these draws have found them."
+    )
+
+
+def half_rate(one: Judged) -> float:
+    """Return the highest acceptance rate with a TVD of a half."""
+    return float(RATES[np.nan_to_num(one.tvd, nan=2.0) <= 0.5].max(initial=0.0))
+
+
+def figure(asked: list[Asked]) -> Figure:
+    """Draw TVD against the acceptance rate, one panel a question."""
+    made, panels = new_figure(len(asked))
+    blue, orange = COLOURS[:2]
+    for panel, one in zip(panels, asked, strict=True):
+        one.judged.draw(panel, blue)
+        draw_line(panel, one.top.curve, "tvd", blue, style="--", band=False)
+        draw_line(panel, one.mixture.curve, "tvd", orange)
+        panel.axhline(float(one.floor.value), color=blue, linestyle=":", linewidth=1)
+        rates_axis(panel, "TVD(p, ·)", LOWEST)
+        panel.set_ylim(-0.03, 1.03)
+        panel.set_title(one.question, fontsize="medium")
+    lines = [
+        ("p_β, top-30", blue, "-"),
+        ("by its own draws", blue, "--"),
+        ("its floor", blue, ":"),
+        ("p_β, mixture", orange, "-"),
+    ]
+    key(made, lines, ("q", "q_proj"))
     return made
 
 
-def out_of_support(pool: Pool, question: str) -> qr.Estimate:
-    """Return the mass of p on texts that top-k cannot draw, from draws of the mixture."""
-    draws = pool.draws
-    at = np.flatnonzero(draws.log_p > -np.inf)[:SCORED]
-    if not len(at):
-        return qr.Estimate(np.nan, np.nan, 0.0, 1.0)
-    recipe = qr.open_run(pool.folder).recipe
-    paraphraser = qr.text.Seq2SeqLM(MODEL, question, top_k=TOP, max_tokens=recipe.max_tokens)
-    some = draws.take(at)
-    cut = paraphraser.log_prob(some.items) == -np.inf
-    kept = qr.Draws.from_arrays(log_p=some.log_p, log_q=some.log_q, features={"cut": cut})
-    return qr.tradeoff(kept).at(log_beta=float(kept.log_ratio.max()) + 1.0).moments["cut"]
-
-
-def said_of_support(cut: list[qr.Estimate]) -> str:
-    """Say what top-k cuts, which no draw of its own can show."""
-    known = [100 * float(one.value) for one in cut if np.isfinite(one.value)]
-    if not known:
-        return "Too few draws have P > 0 to say what top-k cuts."
-    return (
-        f"Texts that top-{TOP} cannot draw have {min(known):.2g} to {max(known):.2g} % of p: its "
-        "TVD is at least that, though its own draws show a curve that goes to 0."
-    )
-
-
-def proposals_table(asked: list[dict[str, Pool]], cut: list[qr.Estimate]) -> str:
-    """Return what each proposal gives for each question, in Markdown."""
-    lines = [
-        "| question | proposal | draws | share with P > 0 | TVD by its draws | p out of reach |",
-        "|---|---|---|---|---|---|",
-    ]
-    for by_name, question, lost in zip(asked, QUESTIONS, cut, strict=True):
-        for name, pool in by_name.items():
-            rate = lowest_rate(pool)
-            cert = pool.at(rate) if rate else None
-            tvd = "unknown" if cert is None else f"{cell(cert.tvd)} at AR {rate:.2g}"
-            out = {MIXTURE: "none", TOP_K: cell(lost)}.get(name, "not measured")
-            share = pool.curve.n_possible / pool.curve.n
-            lines.append(
-                f"| {question if name == MIXTURE else ''} | {name} | {len(pool.draws):,} "
-                f"| {share:.3g} | {tvd} | {out} |"
-            )
-    return "\n".join(lines)
-
-
-def samples_table(pools: list[Pool]) -> str:
-    """Return draws of the proposal beside samples, unselected."""
-    lines = ["| question | proposal | QRS samples |", "|---|---|---|"]
-    for pool, question in zip(pools, QUESTIONS, strict=True):
-        best = np.argsort(-pool.draws.log_alpha)[:SHOWN]
+def samples_table(asked: list[Asked]) -> str:
+    """Return draws of top-30 beside samples of p, unselected."""
+    lines = ["| question | draws of top-30 | QRS samples, from the mixture |", "|---|---|---|"]
+    for one in asked:
+        draws = one.mixture.draws
+        rate = min(one.mixture.share, 1e-2)
+        kept = np.sort(np.argsort(-draws.log_alpha)[: max(SHOWN, int(rate * len(draws)))])[:SHOWN]
         for i in range(SHOWN):
-            possible = i < len(best) and pool.draws.log_p[best[i]] > -np.inf
-            kept = pool.draws.items[int(best[i])].text if possible else "-"
-            first = question if i == 0 else ""
-            lines.append(f"| {first} | {safe(pool.draws.items[i].text)} | {safe(kept)} |")
+            first = one.question if i == 0 else ""
+            drawn, sample = one.top.draws.items[i].text, draws.items[int(kept[i])].text
+            lines.append(f"| {first} | {safe(drawn)} | {safe(sample)} |")
     return "\n".join(lines)
 
 
@@ -195,44 +188,5 @@ def safe(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def threshold_table(pools: list[Pool]) -> str:
-    """Return the share of draws above each threshold, and TVD(p, q_proj), from some draws."""
-    lines = [
-        "| question | threshold | share above | TVD(p, q_proj) | ESS |",
-        "|---|---|---|---|---|",
-    ]
-    for pool, question in zip(pools, QUESTIONS, strict=True):
-        near = qr.open_run(pool.folder).recipe.features["same meaning"].similarity
-        assert near is not None
-        assert near.above is not None
-        assert near.model is not None
-        some = pool.draws.take(np.arange(min(len(pool.draws), EMBEDDED)))
-        possible = np.flatnonzero(some.log_p > -np.inf)
-        cosine = np.full(len(some), -1.0)
-        cosine[possible] = qr.features.similarity(question, embed=near.model)(
-            some.take(possible).items
-        )
-        for step in THRESHOLDS:
-            above = near.above + step
-            log_p = np.where(cosine > above, some.log_base, -np.inf)
-            draws = qr.Draws.from_arrays(log_p=log_p, log_q=some.log_q)
-            curve = qr.tradeoff(draws, log_betas=levels(draws))
-            share = curve.n_possible / curve.n
-            tvd = cell(curve.projection.tvd) if curve.n_possible else "unknown"
-            lines.append(f"| {question} | {above:.2f} | {share:.3g} | {tvd} | {curve.ess:.3g} |")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
-    main(
-        "fig5",
-        run,
-        __doc__,
-        {
-            "--round-trip": {
-                "nargs": 2,
-                "metavar": ("THERE", "BACK"),
-                "help": "two translation models",
-            }
-        },
-    )
+    main("fig5", run, __doc__)

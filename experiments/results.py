@@ -1,34 +1,35 @@
 """What every experiment shares: its command line, its draws on disk, and the form of its results.
 
-A result is a JSON file: rows of (what, paper, ours), the draws behind them, the command that made
-them, and a sentence on whether they agree. `experiments/page.py` makes the page from these files.
+A result is a JSON file with all numbers, and a picture. `experiments/page.py` makes the page from
+these files: the verdict, at most six rows beside the paper's, and the picture.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import quasir as qr
+from experiments.models import MODELS, Models
 from quasir.core.files import make_folder, write_json, write_with
 from quasir.core.progress import Lines
 from quasir.runs.active_run import begin, prepare
 from quasir.runs.pipeline import draw_all
-from quasir.store import MANIFEST, locked
+from quasir.store import MANIFEST, Store, locked
 
-__all__ = ["OUT", "Bounds", "Place", "Result", "Row", "cell", "main", "per_cent"]
+__all__ = ["OUT", "Place", "Result", "Row", "arguments", "cell", "main", "numbers_of", "place_of"]
 
 OUT = Path("runs/paper")
-RECIPES = Path(__file__).parent / "recipes"
-DRAWS_HELP = "draws of a usual pool; Fig. 2 takes 10 times as many, Figs. 3 and 5 a quarter or less"
 Row = tuple[str, str, str]
 """What is measured, the paper's number, and ours."""
-Bounds = tuple[str, str, str, str]
-"""Where, TVD, and two numbers that it is at most: 1 - Z_beta/Z, and the paper's 1 - p(A_beta)."""
+MOST_ROWS = 6
+SLOWER = 80
+"""The large language model draws so many times fewer texts per second than that of biographies."""
 
 
 @dataclass(frozen=True)
@@ -39,47 +40,59 @@ class Result:
     ----------
     title : str
         The figure or table of the paper.
-    rows : list of Row
-    draws : dict of int
-        Pool -> its number of draws.
     verdict : str
-        One or two sentences: whether the numbers agree, and why not where they do not.
+        Whether it agrees with the paper, and why not where it does not.
+    rows : list of Row
+        At most six, each with a number of the paper.
+    draws : mapping
+        Pool -> its number of draws.
+    numbers : mapping
+        All numbers, for the JSON file.
     figure : Figure, optional
-    tables : dict of str
-        Title -> a further table, in Markdown.
-    bounds : list of Bounds
-        For the table of bounds at the page's end.
+    table : str
+        Texts like those that the paper shows, in Markdown.
     """
 
     title: str
+    verdict: str
     rows: list[Row]
     draws: Mapping[str, int]
-    verdict: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     figure: Any = None
-    tables: Mapping[str, str] | None = None
-    bounds: Sequence[Bounds] = ()
+    table: str = ""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an experiment keeps its draws and results, and how many draws it makes.
+    """Where an experiment keeps its draws and results, with which models, and how many draws.
 
     Attributes
     ----------
     out : Path
     draws : int
-        Draws of each pool. A pool that has more already is used whole.
+        Draws of each pool. A pool that has more already is used whole; 0 draws nothing.
+    models : Models
+    large : int
+        Draws of each pool of the large language model.
     """
 
     out: Path
     draws: int
+    models: Models = MODELS["registry"]
+    large: int = 0
+
+    @property
+    def of_large(self) -> Place:
+        """The place for pools of the large language model."""
+        return replace(self, draws=self.large)
 
     def pool(
         self,
         name: str,
         recipe: str | Mapping[str, Any],
-        draws: int | None = None,
-        context: str | None = None,
+        *,
+        seed: int | None = None,
+        budget: int | None = None,
     ) -> Path:
         """Return the folder of a pool, after drawing what it lacks.
 
@@ -87,79 +100,101 @@ class Place:
         ----------
         name : str
         recipe : str or mapping
-            A file in `experiments/recipes`, a built-in recipe's name, a run, or a recipe.
-        draws : int, optional
-            Instead of the place's.
-        context : str, optional
-            Of the recipe.
+            A built-in recipe's name, a file, or a recipe.
+        seed : int, optional
+            Instead of the recipe's.
+        budget : int, optional
+            Draws of the search, where the recipe says ``proposal: auto``.
         """
-        wanted = self.draws if draws is None else draws
         folder = self.out / "pools" / name
-        if (folder / MANIFEST).is_file() and len(qr.store.Store.open(folder)) >= wanted:
+        if self.has(name):
             return folder
-        own = RECIPES / f"{recipe}.yaml" if isinstance(recipe, str) else None
         reporter = Lines()
         reporter.say(f"pool {name}")
+        changes = {} if seed is None else {"seed": seed}
         with locked(folder):
-            source = own if own is not None and own.is_file() else recipe
-            order = prepare(source, folder, context=context, draws=wanted)
-            draw_all(begin(order, reporter=reporter), reporter=reporter)
+            order = prepare(recipe, folder, draws=self.draws, **changes)
+            draw_all(begin(order, reporter=reporter, budget=budget), reporter=reporter)
         return folder
 
-    def write(self, name: str, result: Result, options: str = "") -> None:
-        """Write a result, and its figure beside it; `options` are the command's own."""
+    def has(self, name: str) -> bool:
+        """Tell whether a pool has all its draws; with `draws` 0, whether it has any."""
+        folder = self.out / "pools" / name
+        found = len(Store.open(folder)) if (folder / MANIFEST).is_file() else 0
+        return found >= max(self.draws, 1)
+
+    def write(self, name: str, result: Result) -> None:
+        """Write a result, and its figure beside it."""
+        assert len(result.rows) <= MOST_ROWS, f"{name} has {len(result.rows)} rows"
         make_folder(self.out)
         if result.figure is not None:
             write_with(
                 self.out / f"{name}.png",
-                lambda path: result.figure.savefig(path, dpi=130, format="png"),
+                lambda path: result.figure.savefig(path, dpi=160, format="png"),
             )
+        # Without draws the pools were taken as they are, whatever command made them.
+        asked = f" --draws {self.draws} --large {self.large}" if self.draws or self.large else ""
         content = {
             "title": result.title,
-            "command": f"python -m experiments.{name} --draws {self.draws}{options}",
+            "command": f"python -m experiments.{name}{asked}",
             "draws": dict(result.draws),
-            "rows": [dict(zip(("what", "paper", "ours"), row, strict=True)) for row in result.rows],
             "verdict": result.verdict,
-            "tables": dict(result.tables or {}),
-            "bounds": [list(row) for row in result.bounds],
+            "rows": [dict(zip(("what", "paper", "ours"), row, strict=True)) for row in result.rows],
+            "table": result.table,
             "figure": f"{name}.png" if result.figure is not None else None,
+            "numbers": result.numbers,
         }
         write_json(self.out / f"{name}.json", content)
 
 
-def main(
-    name: str,
-    run: Callable[..., Result],
-    about: str | None,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-) -> None:
-    """Run one experiment from its command line.
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that all experiments have."""
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=20_000,
+        help="draws of each pool; 0 takes the pools as they are (default 20000)",
+    )
+    parser.add_argument(
+        "--large",
+        type=int,
+        help="draws of each pool of the large language model (Fig. 3, and words in every text), "
+        f"which is slow; default: the draws divided by {SLOWER}",
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
+    parser.add_argument(
+        "--models",
+        choices=list(MODELS),
+        default="registry",
+        help="registry: what needs no hub; paper: the paper's own models, from the hub",
+    )
 
-    Parameters
-    ----------
-    name, about : str
-    run : callable
-    options : mapping, optional
-        Options of its own, as of `argparse`; `run` gets those that are given.
-    """
+
+def main(name: str, run: Callable[[Place], Result], about: str | None) -> None:
+    """Run one experiment from its command line."""
     parser = argparse.ArgumentParser(
         prog=f"python -m experiments.{name}", description=(about or "").splitlines()[0]
     )
-    parser.add_argument("--draws", type=int, default=20_000, help=DRAWS_HELP)
-    parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
-    for option, settings in (options or {}).items():
-        parser.add_argument(option, default=argparse.SUPPRESS, **settings)
-    given = vars(parser.parse_args())
-    place = Place(given.pop("out"), given.pop("draws"))
-    result = run(place, **given)
-    place.write(
-        name,
-        result,
-        "".join(f" --{key.replace('_', '-')} {' '.join(value)}" for key, value in given.items()),
-    )
+    arguments(parser)
+    given = parser.parse_args()
+    make(name, run, place_of(given))
+
+
+def place_of(given: argparse.Namespace) -> Place:
+    """Return the place that the options name."""
+    large = given.draws // SLOWER if given.large is None else given.large
+    return Place(given.out, given.draws, MODELS[given.models], large)
+
+
+def make(name: str, run: Callable[[Place], Result], place: Place) -> None:
+    """Run one experiment, write its result, and print it."""
+    began = time.monotonic()
+    result = run(place)
+    place.write(name, result)
+    print(f"{result.title}\n{result.verdict}")
     for what, paper, ours in result.rows:
         print(f"{what}: paper {paper}, ours {ours}")
-    print(result.verdict)
+    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def cell(estimate: Any, scale: float = 1.0, digits: int = 3) -> str:
@@ -182,6 +217,7 @@ def cell(estimate: Any, scale: float = 1.0, digits: int = 3) -> str:
     return f"{value:.{digits}g} ± {se:.2g}"
 
 
-def per_cent(estimate: Any) -> str:
-    """Return an estimate of a share, in per cent."""
-    return cell(estimate, 100.0) + " %"
+def numbers_of(estimate: Any) -> dict[str, float | None]:
+    """Return an estimate for a JSON file."""
+    parts = {name: float(getattr(estimate, name)) for name in ("value", "se", "low", "high")}
+    return {name: x if math.isfinite(x) else None for name, x in parts.items()}

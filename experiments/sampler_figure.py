@@ -15,7 +15,7 @@ from quasir.compare import Comparison
 from quasir.compare.sampler_table import BLEU
 from quasir.estimation.estimate import Key, Moment
 
-ACROSS = 3  # panels in a row
+ACROSS = 2  # panels in a row, so that a phone shows them
 MARKERS = "osD^vP"
 APART = 1.05  # points at one rate are moved apart by this factor, so that their bars do not overlap
 NAMES = {
@@ -43,7 +43,7 @@ def plot_comparison(found: Comparison) -> Figure:
     ]
     panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
     across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(3.3 * across, 2.7 * down + 0.4), layout="constrained")
+    figure = Figure(figsize=(2.8 * across, 2.7 * down + 0.4), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
     for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
         _draw(ax, found, quantity, scale)

@@ -1,7 +1,6 @@
-"""Texts of `quasir/general` that have a word: pools of plain, prompted, guided and tuned proposals.
+"""A word in every text, on a general language model: the pools of Fig. 3 and of "amazing".
 
-A guide needs no tuning: its one factor is fitted on a pilot. The tuned model is tuned by DPG, from
-draws with that guide, since the plain model has the word in too few texts to learn from.
+P(x) = a(x) [x contains the word], as in the paper: the string itself, with its capital.
 """
 
 from __future__ import annotations
@@ -14,20 +13,22 @@ from experiments.results import Place
 from quasir.core.files import make_folder, write_json
 from quasir.recipes import read
 
-__all__ = ["guide_of", "guided", "plain", "prompted", "recipe_of", "tuned"]
+__all__ = ["guided", "prompted", "searched", "tuned"]
 
-MODEL, TOKENS = "quasir/general", 40
-PILOT, SHARE = 4096, 0.2
-RANK, ROUND, DRAWS_A_STEP = 8, 4096, 100
-"""The adapter's rank, draws a round, and draws of a pool for each step of tuning."""
-MOST_STEPS = 600
+TOKENS = 40
+PILOT, SHARE = 512, 0.2
+"""Draws that a boost is fitted on, and the share of the base before the fit."""
+BUDGET = 2_048
+"""Draws of the search for a proposal."""
+RANK, STEPS, ROUND = 8, 32, 512
+"""Of DPG: the adapter's rank, steps, and draws of a round. The paper's model had far more."""
 
 
-def recipe_of(word: str, proposal: Any = "base") -> dict[str, Any]:
-    """Return the recipe: P(x) = a(x) [x has the word]."""
+def recipe_of(place: Place, word: str, proposal: Any = "base") -> dict[str, Any]:
+    """Return the recipe of a pool."""
     return {
-        "base": MODEL,
-        "features": {word: {"words": [word]}},
+        "base": place.models.general,
+        "features": {word: {"contains": word}},
         "want": {word: 1.0},
         "proposal": proposal,
         "max_tokens": TOKENS,
@@ -35,51 +36,52 @@ def recipe_of(word: str, proposal: Any = "base") -> dict[str, Any]:
     }
 
 
-def plain(place: Place, word: str, draws: int | None = None) -> Path:
-    """Return the pool that proposes from the model itself."""
-    return place.pool(f"{word}-plain", recipe_of(word), draws)
+def prompted(place: Place, word: str, name: str, prompt: str | list[dict[str, str]]) -> Path:
+    """Return the pool that proposes from the model after a prompt or a chat."""
+    kind = "prompt" if isinstance(prompt, str) else "chat"
+    return place.pool(f"{word}-{name}", recipe_of(place, word, {kind: prompt}))
 
 
-def prompted(place: Place, word: str, name: str, prompt: str, draws: int | None = None) -> Path:
-    """Return the pool that proposes from the model after a prompt."""
-    return place.pool(f"{word}-{name}", recipe_of(word, {"prompt": prompt}), draws)
+def guided(place: Place, word: str) -> Path:
+    """Return the pool that proposes with a boost of the word, fitted on a pilot and then kept."""
+    guide_of(place, word)
+    return place.pool(f"{word}-boost", str(place.out / f"{word}-boost.yaml"))
 
 
 def guide_of(place: Place, word: str) -> tuple[qr.guides.Guide, float]:
-    """Return the boost of the word and the share of the base, fitted on a pilot and then kept."""
-    file, pilot = place.out / f"{word}-guide.json", min(PILOT, place.draws)
+    """Return the boost of the word and the share of the base."""
+    file = place.out / f"{word}-boost.json"
     if not file.is_file():
         make_folder(place.out)
-        base, feature = qr.text.CausalLM(MODEL, max_tokens=TOKENS), qr.features.words([word])
-        q = base.guided(qr.guides.boost(feature), SHARE).fit(base * feature, n=pilot, seed=0)
+        base, feature = _base(place), qr.features.contains(word, name=word)
+        q = base.guided(qr.guides.boost(feature), SHARE).fit(base * feature, n=PILOT, seed=0)
         proposal = {"guide": {"file": file.name}, "share": q.share}
-        write_json(file.with_suffix(".yaml"), recipe_of(word, proposal))  # JSON is YAML
+        write_json(file.with_suffix(".yaml"), recipe_of(place, word, proposal))  # JSON is YAML
         q.guide.save(file)
-    share = read(file.with_suffix(".yaml")).proposal.share or 0.0
-    return qr.guides.load(file), share
+    return qr.guides.load(file), read(file.with_suffix(".yaml")).proposal.share or 0.0
 
 
-def guided(place: Place, word: str, draws: int | None = None) -> Path:
-    """Return the pool that proposes with a boost of the word, fitted on a pilot."""
-    guide_of(place, word)
-    return place.pool(f"{word}-guide", str(place.out / f"{word}-guide.yaml"), draws)
+def searched(place: Place, word: str) -> Path:
+    """Return the pool of the proposal that `auto` found: boosts, a head, and the base."""
+    return place.pool(f"{word}-auto", recipe_of(place, word, "auto"), budget=BUDGET)
 
 
-def tuned(place: Place, word: str, draws: int | None = None) -> Path:
-    """Return the pool that proposes from the model tuned by DPG, half and half with the base."""
+def tuned(place: Place, word: str) -> Path:
+    """Return the pool of the model tuned by DPG, from draws with the boost to begin with."""
     folder = place.out / "tuned" / word
-    adapter = {"adapter": str(folder.resolve())}
-    name = f"{word}-tuned"
     if not (folder / "tuning.json").is_file():
-        base = qr.text.CausalLM(MODEL, max_tokens=TOKENS)
-        guide, share = guide_of(place, word)
+        base = _base(place)
         qr.tuning.DPG(
-            base * qr.features.words([word], name=word),
+            base * qr.features.contains(word, name=word),
             base,
             lora=RANK,
-            steps=min(MOST_STEPS, max(20, place.draws // DRAWS_A_STEP)),
-            draws=min(ROUND, place.draws),
-            warm_start=base.guided(guide, share),
+            steps=STEPS,
+            draws=ROUND,
+            warm_start=base.guided(*guide_of(place, word)),
             out=folder,
         ).run()
-    return place.pool(name, recipe_of(word, {"mixture": [adapter, "base"]}), draws)
+    return place.pool(f"{word}-dpg", recipe_of(place, word, {"adapter": str(folder.resolve())}))
+
+
+def _base(place: Place) -> qr.text.CausalLM:
+    return qr.text.CausalLM(place.models.general, max_tokens=TOKENS)
