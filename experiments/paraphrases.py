@@ -21,6 +21,7 @@ from experiments.marian import Marian, Translations
 from experiments.models import Models
 from experiments.registry import sentence_model, translators
 from quasir.core.files import write_json
+from quasir.core.streams import DrawStreams
 from quasir.core.types import Array, Items, Proposal
 from quasir.draws.draw_blocks import cut_warnings, draw_blocks
 from quasir.features.similarity import SentenceModel
@@ -160,5 +161,5 @@ def draw_pool(folder: Path, P: Paraphrases, q: Proposal, draws: int, seed: int =
         else:
             store = Store.create(folder, seed, 1, warnings=cut_warnings(P, q))
         for number in store.missing(draws):
-            part = draw_blocks(P, q, store.streams, number, 1, draws)
+            part = draw_blocks(P, q, DrawStreams(seed), number, 1, draws)
             store.add(number, replace(part, features={"cosine": P.cosine(part.items)}).rows)
