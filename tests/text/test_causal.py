@@ -287,7 +287,7 @@ def test_models_that_cannot_be_found():
     with pytest.raises(qr.errors.InputError) as error:
         qr.text.CausalLM("no/such-model")
     message = str(error.value)
-    assert "quasir/biographies" in message
+    assert "`quasir models` lists them" in message
     assert "works offline" in message
     with pytest.raises(qr.errors.InputError, match="name, or a model"):
         qr.text.CausalLM()
