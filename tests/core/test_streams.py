@@ -24,7 +24,7 @@ SOURCE = Path(qr.__file__).parent
 NAMES = (
     *("PROPOSE", "ACCEPT", "FIT", "CHECK", "NORMALISE", "WALK", "RESAMPLE", "COMPARE"),
     *("TUNE_DRAW", "TUNE_THIN", "TUNE_BATCH", "TUNE_DROPOUT", "TUNE_INITIAL"),
-    *("SUPPORT", "GUIDE", "CONTEXT", "LEARNED", "SEARCH_DRAW", "SEARCH_TRAIN"),
+    *("SUPPORT", "GUIDE", "CONTEXT", "LEARNED", "SEARCH_DRAW", "SEARCH_TRAIN", "MISMATCH"),
 )
 KEYS = {name: 2147483648 + i for i, name in enumerate(NAMES)}
 

@@ -58,6 +58,7 @@ class Purpose(IntEnum):
     LEARNED = 2**31 + 16  # items of a proposal that learned from draws: its hash is in the key
     SEARCH_DRAW = 2**31 + 17  # draws of the search for a proposal; the index is the stage
     SEARCH_TRAIN = 2**31 + 18  # the training of a head; the index is the round
+    MISMATCH = 2**31 + 19  # draws that are scored again, to see the rounding
 
 
 def root_seed(seed: Seed) -> int:

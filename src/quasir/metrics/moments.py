@@ -51,7 +51,8 @@ def moments(items: Items, features: Feature | Iterable[Feature]) -> dict[str, Es
     column = item_column(items)
     if len(column) == 0:
         raise InputError("there are no samples to take a mean of: give at least one.")
-    if isinstance(features, (str, bytes)) or not isinstance(features, (Feature, Iterable)):
+    several = is_iterable(features) and not isinstance(features, (str, bytes))
+    if not (several or isinstance(features, Feature)):
         raise InputError(f"features are {short_repr(features)}, but must be a Feature, or several.")
     asked = [features] if isinstance(features, Feature) else list(features)
     for feature in asked:

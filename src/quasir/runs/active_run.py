@@ -29,7 +29,7 @@ from quasir.recipes.placeholders import (
     refuse_missing,
     unfilled,
 )
-from quasir.recipes.schema import Recipe
+from quasir.recipes.schema import Recipe, Source
 from quasir.runs.contexts import Builder, Entry, WorkerSpec, entries_of, write_table
 from quasir.runs.draw_shards import draw_missing
 from quasir.runs.finding import DRAWS, FILE, find_proposal, searches, was_found
@@ -172,7 +172,7 @@ def begin(
     if begun:
         was = located(recipes.read_run(folder), folder).proposal
         open_ = recipe.proposal.searched or "proposal" not in recipe.model_fields_set
-        if open_ and (was_found(was) or recipe.proposal.searched):
+        if open_ and (was_found(was) or was == Source() or recipe.proposal.searched):
             recipe, recipe_dir = recipe.model_copy(update={"proposal": was}), folder
     elif searches(recipe, reporter):
         keep_code(recipe, recipe_dir, folder)

@@ -81,6 +81,9 @@ def refuse_changes(before: Recipe, now: Recipe, folder: Path) -> None:
     was, is_now = (
         yaml.safe_load(recipes.dump(recipe.changed(without_address))) for recipe in (before, now)
     )
+    for recipe, kept in ((before, was), (now, is_now)):
+        if recipe.proposal == Source():
+            kept.pop("proposal", None)  # the default, whether it is written or not
     if "fitted" not in is_now:  # the run has its fitted lambda; one that is given must be the same
         was.pop("fitted", None)
     changed = [

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from quasir.core.arguments import check_count
+from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array, Batch, Items, Part, Request
 from quasir.errors import InputError, QuasirWarning
 from quasir.text.decoding import Warp
@@ -267,7 +268,7 @@ class NetworkLM(Network, LanguageModel):
         """
         if self.model.dtype in (torch.float32, torch.float64):
             return 0.0
-        items, log_q = self.sample(MEASURED, np.random.default_rng(0))
+        items, log_q = self.sample(MEASURED, stream(0, Purpose.MISMATCH))
         return float(np.abs(self.log_prob(items) - log_q).max())
 
     @torch.inference_mode()

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -310,12 +310,11 @@ class Search:
             if not feature.boolean or feature.expensive or feature_words(feature):
                 continue
             strings = self.stages.kept[0].texts.strings[:64]
-            started = time.perf_counter()
             try:
-                feature(strings)
+                took = self.stages.timed(f"asked-{i}", partial(feature, strings))
             except QuasirError:
                 continue
-            asked = (time.perf_counter() - started) / len(strings) * self.base.max_tokens
+            asked = took / len(strings) * self.base.max_tokens
             every = asked / (ASKING * self.stages.seconds)
             if every <= self.base.max_tokens / 4:
                 self.read.append(i)

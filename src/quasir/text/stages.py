@@ -119,6 +119,18 @@ class Stages:
             _write(file, draws, took)
         return draws, took
 
+    def timed(self, name: str, work: Callable[[], object]) -> float:
+        """Return the seconds that some work takes, or took before the search was killed."""
+        file = None if self.folder is None else self.folder / f"{name}.seconds"
+        if file is not None and file.exists():
+            return float(file.read_text())
+        started = time.perf_counter()
+        work()
+        took = time.perf_counter() - started
+        if file is not None:
+            write_bytes(file, repr(took).encode())
+        return took
+
     def learn(self, q: Make, n: int) -> list[Draws]:
         """Make the draws of the next stage, and keep what they teach."""
         drawn = self.draw(q, n)
