@@ -1,14 +1,19 @@
 """The experiments of the paper: their tools, their page, and all of them, tiny, to the end."""
 
+import importlib
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.models import MODELS
 from experiments.page import page
 from scipy import stats
 
 import quasir as qr
-from experiments import fig2, plots, results, weighing
+from experiments import ORDER, fig2, plots, results, weighing
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,3 +92,90 @@ def test_the_committed_page_is_what_the_committed_results_make():
     assert written == page(ROOT / "docs" / "paper")
     assert len(written.split()) <= 3500
     assert "figure only" not in written
+
+
+@pytest.mark.slow
+def test_the_experiments_run_to_their_end_with_the_papers_architectures(hub):
+    """The hub is a folder: a name such as facebook/wmt19-en-de is a folder in it, too."""
+    assert MODELS["paper"].round_trip == ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
+    command = [sys.executable, "-c", SMALL, "--draws", "1024", "--large", "1024"]
+    command += ["--models", "paper", "--out", "out"]
+    subprocess.run(command, cwd=hub, check=True)
+    for name in ORDER:
+        content = json.loads((hub / "out" / f"{name}.json").read_text())
+        assert callable(importlib.import_module(f"experiments.{name}").run)
+        assert all(n > 0 for n in content["draws"].values())
+        assert content["figure"] is None or (hub / "out" / content["figure"]).stat().st_size > 5000
+    assert "Not run yet" not in page(hub / "out")
+
+
+SMALL = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import experiments.constrained, experiments.fig2, experiments.paraphrases
+import experiments.samplers, experiments.words
+experiments.constrained.STEPS, experiments.constrained.ROUND = 20, 1024
+experiments.paraphrases.ABOVE, experiments.paraphrases.TOKENS = -1.0, 6
+experiments.paraphrases.BASE_TOKENS = 12
+experiments.samplers.WALK_STEPS = 200
+experiments.words.STEPS = 4
+experiments.fig2.DRAWS = 4000
+from experiments.__main__ import main
+main()
+"""
+"""Less tuning and shorter walks, and every text is near: random models know no paraphrases."""
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """Return a folder with random models of the architectures that the paper names."""
+    torch = pytest.importorskip("torch")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import (
+        BertConfig,
+        BertForMaskedLM,
+        FSMTConfig,
+        FSMTForConditionalGeneration,
+        MPNetConfig,
+        MPNetModel,
+    )
+
+    from tests.text.tiny import gpt2, masked_tokenizer, tokenizer
+
+    words = ("of", "Wikileaks", "amazing", "scientist", "athlete", "she", "he", "her", "his")
+    own = tokenizer(words, bos="</s>", eos="</s>", pad="<pad>")
+    torch.manual_seed(0)
+    made = {
+        "gpt2": gpt2(len(own), scale=0.1, n_positions=64),
+        "mkhalifa/gpt2-biographies": gpt2(len(own), seed=1, scale=0.1, n_positions=64),
+    }
+    shared = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "max_position_embeddings": 64,
+    }
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    size = {"src_vocab_size": len(own), "tgt_vocab_size": len(own), "langs": ["en", "de"]}
+    shared["max_position_embeddings"] = 64
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": 0}
+    for name in MODELS["paper"].round_trip:
+        feed = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+        config = FSMTConfig(**shared, **heads, **size, **ends, **feed, forced_eos_token_id=None)
+        made[name] = FSMTForConditionalGeneration(config)
+    for name, model in made.items():
+        model.save_pretrained(tmp_path / name)
+        own.save_pretrained(tmp_path / name)
+    editor = masked_tokenizer(own, words)
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    bert = BertConfig(vocab_size=len(editor), intermediate_size=32, **shape)
+    BertForMaskedLM(bert).save_pretrained(tmp_path / "bert-base-cased")
+    editor.save_pretrained(tmp_path / "bert-base-cased")
+    config = MPNetConfig(vocab_size=len(editor), intermediate_size=32, **shape)
+    MPNetModel(config).save_pretrained(tmp_path / "mpnet")
+    editor.save_pretrained(tmp_path / "mpnet")
+    inner = Transformer(str(tmp_path / "mpnet"))
+    pooled = Pooling(16)
+    SentenceTransformer(modules=[inner, pooled]).save(str(tmp_path / MODELS["paper"].sentences))
+    return tmp_path
