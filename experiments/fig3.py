@@ -91,9 +91,14 @@ def run(place: Place) -> Result:
     )
 
 
+def names_of(place: Place) -> list[str]:
+    """Return the proposals of these models: a model without a template has no chat."""
+    return [name for name in (*PROMPTS, *MADE) if name != "chat" or place.models.chat]
+
+
 def pools_of(place: Place) -> dict[str, Path]:
     """Return the pools by their proposals; with no draws wanted, those that are there."""
-    wanted = [name for name in (*PROMPTS, *MADE) if name != "chat" or place.models.chat]
+    wanted = names_of(place)
     if not place.draws:
         wanted = [name for name in wanted if place.has(f"{WORD}-{name}")]
     return {
@@ -162,7 +167,7 @@ def verdict(
     """Say what agrees, as far as the draws show it."""
     rates = {NAMES.get(name, name): -rate_for(one, 0.5) / z for name, one in judged.items()}
     listed = ", ".join(f"{n} {rates[n]:,.0f}" for n in sorted(rates, key=lambda n: -rates[n]))
-    absent = [NAMES.get(n, n) for n in (*PROMPTS, *MADE) if n not in judged]
+    absent = [NAMES.get(n, n) for n in names_of(place) if n not in judged]
     said = [
         f"The paper's word and prompts, word for word, on {place.models.general}. Filtering the "
         f"plain model (the square) is exact and keeps 1 text in {1 / z:,.0f}; the paper: about 1 "
