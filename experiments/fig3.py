@@ -201,7 +201,7 @@ def figure(judged: dict[str, Judged], z: float, se: float) -> Figure:
     lowest = max(10 ** math.floor(math.log10(z / 2)), 1e-8)
     rates_axis(axes, "TVD(p, ·)", min(lowest, RATES[-1]))
     axes.set_ylim(-0.04, 1.04)
-    lines.append(("filtered base, exact", COLOURS[1], ""))
+    lines.append(("filtered base, exact", COLOURS[1], "s"))
     key(made, lines, ("q",))
     return made
 

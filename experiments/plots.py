@@ -100,7 +100,7 @@ def mark(axes: Axes, rate: float, value: Any, kind: str, colour: str) -> None:
 
 
 Line = tuple[str, str, str]
-"""Name, colour and style of a line in the key."""
+"""Name, colour and style of a line in the key; the style "s" is a square."""
 
 
 def key(
@@ -108,7 +108,10 @@ def key(
 ) -> None:
     """Draw one key below all panels: lines by colour, marks in grey."""
     handles = [
-        Line2D([], [], color=colour, linestyle=style, label=name) for name, colour, style in lines
+        Line2D([], [], color=colour, marker="s", linestyle="", markersize=5, label=name)
+        if style == "s"
+        else Line2D([], [], color=colour, linestyle=style, label=name)
+        for name, colour, style in lines
     ]
     for name in marks:
         marker, size = MARKS[name]
