@@ -80,7 +80,7 @@ class SearchRecord:
             parts = " + ".join(f"{w:.2f} {name}" for name, w in one.weights.items())
             chosen = "  chosen" if one.name == self.chosen else ""
             cost = f"{one.acceptance:8.4f} {one.seconds_per_sample:9.4f}{chosen}"
-            lines.append(f"  {one.name:16s} {parts:32s} {cost}")
+            lines.append(f"  {one.name:18s} {parts:31s} {cost}")
         said = f"{self.draws:,} draws of the search, of which the target allows {self.possible:,}."
         return "\n".join([*lines, " ".join([said, *self.words])])
 

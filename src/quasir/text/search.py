@@ -217,7 +217,7 @@ class Search:
             if feature not in self.spoken and not isinstance(feature, LanguageFeature)
         ]
         self.spoken += self.words
-        self.size = self._stage_size(self.budget.draws or LEAST_BUDGET)
+        self._divide(self.budget.draws or LEAST_BUDGET)
         self.every = 1
         self.parts: dict[str, Part] = {}
         if self.language is not None:
@@ -256,12 +256,13 @@ class Search:
         self.first = self._scored(drawn, {}, 1.0).judge("base", ["base"], np.ones(1), self.request)
         if self.budget.draws is None:
             draws = int(self.budget.seconds / (TRAINING * max(self.stages.seconds, 1e-9)))
-            self.size = self._stage_size(max(draws, LEAST_BUDGET))
+            self._divide(max(draws, LEAST_BUDGET))
         return self.first.acceptance > EASY
 
-    def _stage_size(self, draws: int) -> int:
-        """Return the draws of a stage: the pilot, screened tokens, rounds but one, the judges."""
-        return (draws - PILOT) // (ROUNDS + 1 + bool(self.silent))
+    def _divide(self, draws: int) -> None:
+        """Divide draws among stages: the pilot, screened tokens, rounds but one, the judges."""
+        self.size = (draws - PILOT) // (ROUNDS + 1 + bool(self.silent))
+        self.stages.total = draws
 
     def _pilot(self) -> None:
         """Draw the pilot, and fit the boosts of words."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from quasir.core.files import make_folder, write_bytes
 from quasir.core.items import take
-from quasir.core.progress import Progress
+from quasir.core.progress import Progress, progress_of
 from quasir.core.streams import Purpose, derived_seed
 from quasir.core.types import Array, Proposal
 from quasir.draws.draw import draw
@@ -80,6 +80,7 @@ class Stages:
     progress: Progress = None
     engine: Engine | None = None
     folder: Path | None = None
+    total: int = 0  # draws of the search, for its progress
     number: int = 0  # of the last stage
     drawn: int = 0
     possible: int = 0
@@ -87,6 +88,7 @@ class Stages:
     kept: list[Learned] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.report = progress_of(self.progress, "searching")
         self.sums = [(-math.inf, 0)] * len(self.places)  # log of the ratios' sum, and draws
 
     def draw(self, q: Make, n: int) -> list[Draws]:
@@ -113,7 +115,12 @@ class Stages:
         started = time.perf_counter()
         streams = derived_seed(self.seed, Purpose.SEARCH_DRAW, self.number, i)
         engine = self.engine if n >= SHARED_OUT else None
-        draws = draw(target, q(i), n, streams, progress=self.progress, engine=engine)
+        before = self.drawn + i * n
+
+        def report(done: int, wanted: int, proposed: int) -> None:
+            self.report(before + done, max(self.total, before + done), before + done)
+
+        draws = draw(target, q(i), n, streams, progress=report, engine=engine)
         took = time.perf_counter() - started
         if file is not None:
             _write(file, draws, took)
