@@ -80,6 +80,16 @@ def test_the_choice_is_guaranteed():
             CURVE.at(tvd=0.1, confidence=confidence)
 
 
+def test_exactness_that_costs_nothing_is_taken():
+    """Filtering the base: every draw has the ratio 0 or the largest one."""
+    draws = qr.draw(BASE * EVEN, BASE, 2000, seed=0)
+    cert = qr.tradeoff(draws).at(tvd=0.2, confidence=0.95)
+    assert (cert.beta, cert.guarantee.tvd) == (1, 0)
+    assert cert.acceptance_rate.value == pytest.approx(np.mean(draws.log_p > -np.inf), rel=1e-12)
+    tilted = qr.draw(BASE * qr.tilt(EVEN, 1.0), BASE, 2000, seed=0)
+    assert qr.tradeoff(tilted).at(tvd=0.2, confidence=0.95).guarantee.tvd == 0.2
+
+
 def test_without_a_ceiling_it_cannot_be_guaranteed_and_says_what_would_help():
     bare = qr.Feature("bare", EVEN.function)
     curve = qr.tradeoff(qr.draw(BASE * qr.tilt(bare, 1.0), BASE, 5000, seed=0))

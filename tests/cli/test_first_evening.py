@@ -71,7 +71,7 @@ def test_a_run_in_one_line_writes_its_recipe_and_goes_on(tmp_path):
     first = CliRunner().invoke(app, ["run", *options, *where])
     assert first.exit_code == 0, first.output
     assert (tmp_path / "born.yaml").is_file()
-    assert "TVD at most 0.3" in first.output
+    assert "TVD at most 0," in first.output  # it costs nothing: texts are filtered
     assert CliRunner().invoke(app, ["run", *options, *where]).exit_code == 0
     other = CliRunner().invoke(app, ["run", *options, "--contains", "x", *where])
     assert "is another recipe" in str(other.exception)

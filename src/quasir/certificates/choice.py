@@ -89,7 +89,14 @@ def choose_level(
     if confidence is not None:
         binned, assumptions = evaluator.binned, evaluator.assumptions(confidence)
         found = guaranteed_level(binned, name, wanted, assumptions, confidence=confidence)
-        return None if found is None else max(found, ratios.level(0) - FAR_BELOW)
+        if found is None:
+            return None
+        level, exact = max(found, ratios.level(0) - FAR_BELOW), _exact_level(evaluator)
+        if exact < math.inf:
+            rates = evaluator.values("acceptance_rate", np.array([level, exact]))
+            if rates[1] >= rates[0] * (1 - 1e-9):
+                return exact  # every ratio that was seen is at the ceiling: it costs nothing
+        return level
     if wanted == 0 and evaluator.tail.log_ceiling < math.inf:
         return _exact_level(evaluator)
     return smallest_meeting(ratios, lambda b: evaluator.values(name, b), wanted)
