@@ -173,6 +173,8 @@ def begin(
         was = located(recipes.read_run(folder), folder).proposal
         open_ = recipe.proposal.searched or "proposal" not in recipe.model_fields_set
         if open_ and (was_found(was) or was == Source() or recipe.proposal.searched):
+            code, drawn_with = _code_of(recipe, recipe_dir), open_store(folder).manifest.code
+            refuse_others("code", {name: drawn_with.get(name) for name in code}, code, folder)
             recipe, recipe_dir = recipe.model_copy(update={"proposal": was}), folder
     elif searches(recipe, reporter):
         keep_code(recipe, recipe_dir, folder)
@@ -192,7 +194,11 @@ def begin(
         entries = _all_examined(builder, entries, reporter)
     folder.mkdir(parents=True, exist_ok=True)
     kept = keep_recipe(recipe, folder)
-    facts: dict[str, Any] = {"models": models, "code": _code_of(builder), "shards_at": shards_at}
+    facts: dict[str, Any] = {
+        "models": models,
+        "code": _code_of(builder.recipe, builder.folder),
+        "shards_at": shards_at,
+    }
     keep_code(recipe, recipe_dir, folder)
     size = TEXT_BLOCKS_A_SHARD if models else BLOCKS_A_SHARD
     if contexts is None:
@@ -219,7 +225,7 @@ def _resume(
         refuse_others("shards_at", store.manifest.shards_at, shards_at, folder)
     recipe = builder.recipe = recipe.model_copy(update={"fitted": before.fitted})
     models = builder.built(entries[0]).models
-    refuse_others("code", store.manifest.code, _code_of(builder), folder)
+    refuse_others("code", store.manifest.code, _code_of(builder.recipe, builder.folder), folder)
     refuse_others("models", store.manifest.models, models, folder)
     keep_recipe(recipe, folder)  # some of its fields may have changed
     return ActiveRun(folder=folder, recipe=recipe, entries=entries, store=store, builder=builder)
@@ -232,9 +238,8 @@ def keep_recipe(recipe: Recipe, folder: Path) -> Recipe:
     return kept
 
 
-def _code_of(builder: Builder) -> dict[str, str]:
-    files = own_files(builder.recipe, builder.folder)
-    return {name: hash_of(path) for name, path in files.items()}
+def _code_of(recipe: Recipe, recipe_dir: Path) -> dict[str, str]:
+    return {name: hash_of(path) for name, path in own_files(recipe, recipe_dir).items()}
 
 
 def keep_code(recipe: Recipe, recipe_dir: Path, folder: Path) -> None:

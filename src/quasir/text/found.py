@@ -52,7 +52,7 @@ class SearchRecord:
     >>> base = Candidate("base", {"base": 1.0}, 0.04, 0.004, 0.1)
     >>> print(SearchRecord(0.1, 0.95, 8192, 300, [base], "base", ("No word stands out.",)))
     Acceptance at TVD 0.1, guaranteed with confidence 0.95, and seconds per sample:
-      base             1.00 base                          0.0400    0.1000  chosen
+      base               1.00 base                         0.0400    0.1000  chosen
     8,192 draws of the search, of which the target allows 300. No word stands out.
     """
 
