@@ -16,8 +16,7 @@ from scipy.stats import norm
 
 from quasir.estimation.betting import upper_bounds
 from quasir.estimation.binned_draws import BinnedDraws
-from quasir.estimation.guarantee import Assumptions
-from quasir.estimation.mean_guarantee import LEVELS, mean_guarantee, tvd_evidence
+from quasir.estimation.guarantee import LEVELS, Assumptions, mean_guarantee, tvd_evidence
 
 CONSTRAINT = 0.05
 

@@ -28,6 +28,12 @@ def test_the_list_says_what_is_built_in_and_how_to_get_the_rest(tmp_path):
     assert rows["quasir/smollm2"]["folder"] is None
 
 
+@pytest.mark.parametrize("command", ["models", "recipes"])
+def test_lists_fit_in_80_columns(command):
+    lines = CliRunner().invoke(app, [command]).output.splitlines()
+    assert 60 < max(map(len, lines)) <= 80
+
+
 def test_a_model_that_is_not_fetched_says_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("QUASIR_CACHE", str(tmp_path))
     with pytest.raises(qr.errors.InputError, match="`quasir models get smollm2` fetches it"):

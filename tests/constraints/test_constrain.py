@@ -9,8 +9,6 @@ import quasir as qr
 from tests.constraints.random_constraints import BASE, FLAGS, SIZE, SIZE_OF, X, Y, column, whole
 
 COIN = qr.Table({"a": 0.5, "b": 0.5})
-
-
 IS_B = qr.Feature("b", lambda x: x == "b")
 
 
@@ -106,17 +104,9 @@ def test_the_constraint_is_told():
 
 
 NEVER = column("never", np.zeros(SIZE, dtype=bool))
-
-
 ALWAYS = column("always", np.ones(SIZE, dtype=bool))
-
-
 SUB = column("sub", FLAGS["x"] & FLAGS["y"])
-
-
 NOT_X = column("not x", ~FLAGS["x"])
-
-
 FLAT = column("flat", np.full(SIZE, 3.0))
 
 
@@ -133,9 +123,10 @@ FLAT = column("flat", np.full(SIZE, 3.0))
         ({X: 1.0, NOT_X: 1.0}, "hold together for none"),
         ({X: 1.0, NOT_X: 0.5}, "'not x' never fires in the"),
         ({X: 0.3, NOT_X: 0.5}, "contradict each other"),
-        ({X: 0.4, SUB: 0.6}, "contradict each other"),
-        ({X: 0.4, SUB: 0.6}, "sub is at most 0, but the constraint needs a mean of 0.2, which is"),
-        ({X: 0.4, SUB: 0.6}, "past that edge"),
+        (
+            {X: 0.4, SUB: 0.6},
+            "sub is at most 0, but the constraint needs a mean of 0.2, which is past that edge",
+        ),
         ({X: 0.5, SUB: 0.5}, "on that edge"),
     ],
 )

@@ -157,18 +157,6 @@ def test_the_effective_number_of_draws(constraint, scale):
     assert target.ess == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_rare_word_can_be_made_common(seed):
-    """The first Newton step overshoots: this was refused for each of these seeds."""
-    base = qr.Table({"he": 0.99, "she": 0.01})
-    target = qr.constrain(
-        base, {qr.Feature("she", lambda x: x == "she"): 0.95}, n=100_000, seed=seed
-    )
-    assert target.coefficients["she"] == pytest.approx(math.log(0.95 / 0.05 * 99), abs=0.15)
-    assert 1000 < target.ess < 1300
-    assert target.achieved["she"].value == pytest.approx(0.95, abs=1e-8)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(RATES, MEANS), min_size=2, max_size=5), st.integers(0, 2**32))
 def test_several_boolean_features_at_once(pairs, seed):

@@ -16,7 +16,7 @@ from quasir.core import files
         (errno.EDQUOT, "make room"),
         (errno.EACCES, "can be written"),
         (errno.EROFS, "can be written"),
-        (errno.ENAMETOOLONG, "shorter name"),
+        (errno.ENAMETOOLONG, "another name"),
         (errno.ENOTDIR, "in the way"),
     ],
 )

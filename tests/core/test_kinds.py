@@ -167,7 +167,9 @@ def test_two_of_one_kind_and_those_that_do_not_say_are_taken():
         (lambda: qr.Table({"a": 1j}), "must be a number"),
         (lambda: qr.Mixture(A), "several proposals"),
         (lambda: qr.Mixture([A, "b"]), "component 1"),
-        (lambda: qr.Mixture([A, A], [1e308, 1e-320]), "0 compared with the others"),
+        (lambda: qr.Mixture([A, A], [1e308, 1e-320]), "weights"),
+        (lambda: qr.Mixture([A, A], [1e308, 1e308]), "weights"),
+        (lambda: qr.Table({"a": 1e308, "b": 1e308}), "sum"),
         (lambda: qr.Mixture([A, A], "ab"), "weights"),
         (lambda: qr.from_scipy(stats.poisson), "with its parameters"),
         (lambda: qr.from_scipy(stats.poisson(-1)), "parameters of poisson"),
@@ -196,7 +198,7 @@ def test_two_of_one_kind_and_those_that_do_not_say_are_taken():
         (lambda: qr.Feature("n", len)("text"), "sequence of items"),
         (lambda: qr.QRS(A, A, beta=1).replay([1, 2]), "must be Draws"),
         (lambda: qr.metrics.moments("text", qr.Feature("n", len)), "sequence of items"),
-        (lambda: qr.metrics.moments(["a"], None), "features"),
+        (lambda: qr.metrics.moments(["a"], None), "None is not a feature"),
         (lambda: qr.metrics.over_runs(["1"]), "run 0"),
         (lambda: qr.metrics.ess(["1", "2", "3", "4"]), "not an array of numbers"),
         (lambda: qr.engines.Local(processes="2"), "processes"),
@@ -211,13 +213,8 @@ def test_what_is_wanted_is_said(make, message):
 
 
 def test_large_and_small_weights():
-    huge = qr.Table({"a": 1e308, "b": 1e308, "c": 1e-320})
-    assert np.exp(huge.log_prob(["a", "b", "c"])).tolist() == pytest.approx([0.5, 0.5, 0.0])
-    assert huge.log_score(["a"])[0] == pytest.approx(308 * math.log(10))
-    assert set(huge.sample(50, np.random.default_rng(0)).items) == {"a", "b"}
     tiny = qr.Table({"a": 1e-320, "b": 3e-320})
     assert np.exp(tiny.log_prob(["b"]))[0] == pytest.approx(0.75, rel=1e-3)
-    assert qr.Mixture([A, A, A], [1e308, 1e308, 1.7e308]).weights.sum() == pytest.approx(1.0)
     assert qr.Table({2**63: 1, -1: 1}).log_prob([2**63]).tolist() == [math.log(0.5)]
 
 

@@ -2,8 +2,8 @@
 
 Python, commands and recipes run page by page, in order, in one folder and one namespace. A comment
 before a block changes that: ``<!-- not run: server -->``, ``<!-- file: NAME -->`` (its code goes
-into this file as well), ``<!-- first: CODE -->`` (hidden Python before it). Before a page's title
-the comment holds for every block of the page. Code cells of notebooks run in test_site.py.
+into this file instead). Before a page's title the comment holds for every block of the page. Code
+cells of notebooks run in test_site.py.
 """
 
 import os
@@ -90,7 +90,6 @@ def parse(line):
 
 def run(kind, code, settings, names):
     """Run a block in this folder; commands as a shell does, Python in the page's namespace."""
-    exec(settings.get("first", ""), names)
     if "file" in settings:
         Path(settings["file"]).write_text(code)
     elif kind == "python":
@@ -128,7 +127,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("examples", "experiments", "training"):
         Path(folder).symlink_to(ROOT / folder)
-    names = {"qr": qr}
+    names = {}
     for block in to_run(page):
         run(*block, names)
 
@@ -174,7 +173,7 @@ def test_commands_in_a_sentence_exist(page):
 
 def test_a_block_that_is_wrong_fails(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = "# A\n\n```python\nx = 1\n```\n\n<!-- first: y = 2 -->\n```python\nassert x == y\n```\n"
+    page = "# A\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n"
     blocks, names = list(blocks_of(page + "\n    quasir rum\n")), {}
     assert [kind for kind, *_ in blocks] == ["python", "python", "sh"]
     run(*blocks[0], names)

@@ -118,6 +118,10 @@ def test_concatenate_and_take():
         ({"log_p": [0, 0], "log_q": [0, np.nan]}, "log_q gave log q = nan"),
         ({"log_p": [0], "log_q": [0], "features": {"f": [np.nan]}}, "feature 'f' is nan"),
         ({"log_p": [0], "log_q": [0], "log_base": [-np.inf]}, "log_base is -inf at draw 0"),
+        (
+            {"log_p": [-np.inf, 0], "log_q": [0, 0], "log_base": [-1, np.nan]},
+            "log_base is nan at draw 1, where P(x) > 0 (1 such draws)",
+        ),
         ({"log_p": ["a"], "log_q": [0]}, "must be numbers"),
     ],
 )
@@ -198,30 +202,6 @@ def test_given_scores_have_the_uniforms_of_seed_0(n):
         log_u = qr.draw(TABLE, LETTERS, n, seed=seed).log_u
         np.testing.assert_array_equal(seeded.log_u, log_u)
         assert (seeded.log_u == draws.log_u).all() == (seed == 0)
-
-
-def test_a_base_must_be_finite_where_p_is_positive_only():
-    impossible = qr.Draws.from_arrays([-np.inf, 0.0], [0.0, 0.0], log_base=[np.nan, -1.0])
-    assert len(impossible) == 2
-    with pytest.raises(
-        qr.errors.InputError, match=r"log_base is nan at draw 1, .* \(1 such draws\)"
-    ):
-        qr.Draws.from_arrays([-np.inf, 0.0], [0.0, 0.0], log_base=[-1.0, np.nan])
-
-
-@pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
-def test_draws_of_a_mixture_with_the_base_know_log_a(share):
-    base, other = qr.Table({"a": 0.9, "b": 0.1}), qr.Table({"a": 0.2, "b": 0.8})
-    target = base * qr.tilt(qr.Feature("b", lambda x: x == "b", boolean=True), np.log(4.0))
-    proposal = base if share == 1 else qr.Mixture([other, base], [1 - share, share])
-    draws = qr.draw(target, proposal, 3000, seed=1)
-    np.testing.assert_allclose(draws.log_base, base.log_prob(list(draws.items)), rtol=1e-12)
-    np.testing.assert_allclose(draws.log_q, proposal.log_prob(list(draws.items)), rtol=1e-12)
-    assert draws.log_ceiling == pytest.approx(np.log(4.0 / share))
-    # With P's own base mixed in, no ratio exceeds b/share.
-    assert draws.log_ratio.max() <= draws.log_ceiling + 1e-12
-    assert qr.draw(target, qr.Mixture([other, other]), 10, seed=1).log_ceiling == np.inf
-    assert qr.draw(target, other, 10, seed=1).log_ceiling == np.inf
 
 
 def test_pieces_grow_to_a_largest_size(monkeypatch):

@@ -249,17 +249,6 @@ def test_moments_are_those_of_the_draws_and_never_sharper(boolean, fineness):
             assert bottom - near <= least[0] <= bottom + 1e-9
 
 
-def test_summaries_and_draws_in_memory_agree():
-    w = draws(7, 8000)
-    log_w = np.sort(np.log(w[w > 0]))
-    merged = Bins.merged([Bins.of(log_w[::2]), Bins.of(log_w[1::2])])
-    levels = np.log([0.5, 2.0, 8.0])
-    known = {"alpha": ALPHA, "log_ceiling": CEILING}
-    one = upper_bounds("tvd", BinnedDraws.of_bins(8000, merged, float(log_w[-1])), levels, **known)
-    two = upper_bounds("tvd", BinnedDraws.of_sorted(8000, log_w), levels, **known)
-    np.testing.assert_allclose(one, two, rtol=2e-3)
-
-
 def test_shown_agrees_with_the_bound():
     spread = spread_of(draws(8, 4000))
     known = {"alpha": ALPHA, "log_ceiling": CEILING}

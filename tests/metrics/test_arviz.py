@@ -3,7 +3,6 @@
 import importlib.util
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -69,22 +68,6 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
 def test_names_that_a_tree_cannot_have(name):
     with pytest.raises(qr.errors.InputError, match=f"'{name}' cannot name"):
         to_arviz({name: np.arange(5.0)})
-
-
-def test_how_arviz_is_called(monkeypatch):
-    calls = []
-
-    def from_dict(data, *, sample_dims, attrs):
-        calls.append((data, sample_dims, attrs))
-        return "tree"
-
-    module = types.SimpleNamespace(from_dict=from_dict)
-    monkeypatch.setitem(sys.modules, "arviz_base", module)
-    assert to_arviz(some_draws()) == "tree"
-    ((data, dims, attrs),) = calls
-    assert dims == ["chain", "draw"]
-    assert set(data) == set(attrs) == {"proposal", "sample_stats"}
-    assert attrs["proposal"]["inference_library"] == "quasir"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("arviz_base") is None, reason="needs arviz-base")

@@ -48,15 +48,6 @@ def test_fft_against_direct_sums(chains, draws, seed, shift):
 
 
 @pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("shape", [(400_000,), (4, 100_000)])
-def test_an_ar1_chain(rho, shape):
-    chain = ar1(rho, shape)
-    tau = (1 + rho) / (1 - rho)
-    assert autocorrelation_time(chain) == pytest.approx(tau, rel=0.05)
-    assert ess(chain) == pytest.approx(chain.size / tau, rel=0.05)
-
-
-@pytest.mark.parametrize("rho", RHOS)
 def test_the_error_of_the_mean_is_that_of_ess_draws(rho):
     chains = ar1(rho, (2000, 500), seed=1)
     exact = np.std(chains.mean(axis=1))
@@ -88,11 +79,6 @@ def test_a_single_chain_needs_no_second_dimension():
     chain = ar1(0.7, 1000)
     assert ess(chain) == ess(chain[None])
     assert ess(list(chain > 0)) == ess((chain > 0).astype(float))
-
-
-def test_the_scale_does_not_matter():
-    chain = ar1(0.7, 1000)
-    assert autocorrelation_time(1e-9 * chain + 1e-9) == pytest.approx(autocorrelation_time(chain))
 
 
 def test_an_alternating_chain_is_capped():

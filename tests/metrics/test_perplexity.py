@@ -41,15 +41,6 @@ def test_by_hand(settings):
         assert abs(perplexity(texts, lm, tokens=wrong) - want) > 1e-2
 
 
-def test_one_text_is_the_geometric_mean_of_its_tokens():
-    lm = make()
-    for ids in ([], [1], [1, 2, 3, 1]):
-        asked = min(len(ids) + 1, 4)
-        want = math.exp(-by_hand(lm, ids)) ** (1 / asked)
-        texts = qr.text.Texts.of([ids], lm.tokenizer)
-        assert perplexity(texts, lm) == pytest.approx(want, rel=1e-5)
-
-
 def test_of_the_models_own_draws_it_is_the_entropy_per_token():
     lm = make()
     texts = every_text(lm)

@@ -100,17 +100,6 @@ def test_a_density_in_the_plane_has_the_tvd_kl_and_guarantee_of_a_grid():
     assert tvd < cert.guarantee.tvd < tvd + 0.05
 
 
-def test_multivariate_distributions_work():
-    rows = qr.draw(
-        qr.from_scipy(stats.multinomial(3, [0.5, 0.5])),
-        qr.from_scipy(stats.multinomial(3, [0.4, 0.6])),
-        1000,
-        seed=0,
-    )
-    assert rows.items.shape == (1000, 2)
-    assert rows.items[0].sum() == 3
-
-
 def test_from_scipy_refuses_what_is_not_frozen():
     for wrong in (3, "poisson", np.random.default_rng(0)):
         with pytest.raises(qr.errors.InputError, match="frozen scipy distribution"):

@@ -6,8 +6,10 @@ import pytest
 import yaml
 
 from quasir import recipes
+from quasir.core.progress import Quiet
 from quasir.recipes.building import build
 from quasir.recipes.explain import CASE, comment, explain
+from quasir.runs.finding import searches
 from tests.cli.helpers import inside
 
 
@@ -23,7 +25,20 @@ def test_a_recipe_with_base_and_want_alone_is_complete():
     assert found["choose.confidence"].value == "none"
     assert found["features.female.named"].value == "female"
     assert found["samples"].value == "1000"
-    assert found["proposal"].value == "base"
+    assert found["proposal"].value == "auto"
+
+
+def test_the_proposal_that_is_told_is_what_a_run_does():
+    plain = {"base": "quasir/biographies", "want": {"female": 0.5}}
+    said = {
+        "auto": [{}, {"draws": 4_096}],
+        "base": [{"draws": 4_095}, {"proposal": "base"}, {"want": {}}],
+    }
+    for value, changes in said.items():
+        for change in changes:
+            recipe = recipes.from_dict(plain | change)
+            assert searches(recipe, Quiet()) == (value == "auto")
+            assert in_force(plain | change)["proposal"].value == value
 
 
 def test_what_is_given_is_no_default():

@@ -6,7 +6,7 @@ from selenium.webdriver.common.by import By
 
 from quasir.certificates.contexts_certificate import ContextsCertificate
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.mean_guarantee import LEVELS, MeanGuarantee
+from quasir.estimation.guarantee import LEVELS, MeanGuarantee
 from quasir.report.page import About, contexts_page
 from tests.report.test_browser import chromium, look
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 import quasir as qr
 from quasir.samplers import IMH, SIR, EmpiricalSupremum, RejectionChain, RejectionControl
+from quasir.samplers.base import Schedule, stuck
 from quasir.samplers.imh import IndependentChain, chain_states
-from quasir.samplers.schedule import Schedule, stuck
 
 TARGET = qr.from_scipy(stats.poisson(11))
 PROPOSAL = qr.from_scipy(stats.poisson(10))
@@ -291,26 +291,6 @@ def test_a_budget_counts_draws_where_they_are_stored():
 )
 def test_a_stay_of_more_than_a_tenth_is_warned(longest, steps, warned):
     assert bool(stuck(longest, steps)) == warned
-
-
-@pytest.mark.parametrize(
-    ("schedule", "first", "states"),
-    [
-        (Schedule(), 2, 6),
-        (Schedule(burn_in=10), 12, 16),
-        (Schedule(burn_in=10, thin=3), 14, 26),
-        (Schedule(reset=4), 4, 20),
-    ],
-)
-def test_states_up_to_the_first_sample_and_up_to_the_fifth(schedule, first, states):
-    assert schedule.first == first
-    assert schedule.states_for(5) == states
-    starts, samples, done = schedule.cut(np.ones(states, dtype=bool), 0)
-    assert len(samples) == 5
-    assert samples[0] == first - 1
-    assert samples[-1] == states - 1
-    assert starts[0] == 0
-    assert done == (states if schedule.reset is None else 0)
 
 
 def chain_over(draws, edges, schedule, log_beta):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.noise import log_ratio_noise, tvd_of_noise
+from quasir.draws.draw_blocks import log_ratio_noise, tvd_of_noise
 from tests.text import tiny
 
 P = np.array([0.30, 0.25, 0.20, 0.15, 0.07, 0.03])

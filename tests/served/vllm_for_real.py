@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.draws.noise import tvd_of_noise
+from quasir.draws.draw_blocks import tvd_of_noise
 from quasir.errors import ServerError
 from tests.served.real_servers import smollm2_folder, vllm_server
 

@@ -12,10 +12,10 @@ import pytest
 from benchmarks.contexts_guarantee import Space, looks, rare
 from scipy.stats import binom
 
-from quasir.estimation.guarantee import Assumptions
-from quasir.estimation.mean_guarantee import (
+from quasir.estimation.guarantee import (
     LEVELS,
     NO_EVIDENCE,
+    Assumptions,
     Evidence,
     mean_guarantee,
     most_above,

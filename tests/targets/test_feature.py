@@ -132,8 +132,3 @@ def test_a_feature_of_a_coded_column_is_asked_once_an_item():
 def test_broken_functions_are_named_and_the_item_is_shown(function, batched, message):
     with pytest.raises(qr.errors.FeatureError, match=message):
         qr.Feature("f", function, batched=batched)(["one", "two"])
-
-
-def test_the_error_shows_the_item():
-    with pytest.raises(qr.errors.FeatureError, match="on item 'two'"):
-        qr.Feature("f", lambda x: 1 if x == "one" else int(x))(["one", "two"])

@@ -12,7 +12,7 @@ import numpy as np
 from quasir.certificates.certificate import NOT_IID, Certificate
 from quasir.core.formatting import rounded_up, wrapped
 from quasir.estimation.estimate import Estimate, Key, Moment
-from quasir.estimation.mean_guarantee import LEVELS, MeanGuarantee
+from quasir.estimation.guarantee import LEVELS, MeanGuarantee
 from quasir.estimation.quantities import QUANTITIES, Estimated, title_of
 
 MEANS = ("acceptance_rate", "tvd", "kl")  # the quantities whose mean over contexts means something
@@ -39,39 +39,17 @@ def mean_of(parts: Sequence[Estimate], low: float = -math.inf, high: float = mat
 
 @dataclass(frozen=True, kw_only=True)
 class ContextsCertificate(Estimated):
-    """What holds over all contexts.
+    """What holds over all contexts: means over the served ones; each is also an attribute."""
 
-    Attributes
-    ----------
-    contexts : int
-        All contexts of the run.
-    served : int
-        Those with a certificate; means and guarantee are about them.
-    n : int
-        Draws of all contexts.
-    estimates : dict of Estimate
-        The mean over the served contexts of the acceptance rate, of the proposals that a sample
-        costs (`proposals`), of TVD, of KL, and of each moment; also as attributes.
-    guarantee : MeanGuarantee or None
-    basis : str
-        What the guarantee is, or why there is none.
-    unserved : dict
-        Place of each context that is not served -> why.
-    suspicious : int
-        Served contexts with warnings.
-    note : str
-        What the choices by the draws mean for estimates and samples.
-    """
-
-    contexts: int
-    served: int
-    n: int
-    estimates: Mapping[Key, Estimate]
+    contexts: int  # of the run
+    served: int  # those with a certificate; means and guarantee are about them
+    n: int  # draws of all contexts
+    estimates: Mapping[Key, Estimate]  # also `proposals`, what a sample costs
     guarantee: MeanGuarantee | None
-    basis: str
-    unserved: Mapping[int, str] = field(default_factory=dict)
-    suspicious: int = 0
-    note: str = ADAPTIVE
+    basis: str  # what the guarantee is, or why there is none
+    unserved: Mapping[int, str] = field(default_factory=dict)  # place of a context -> why
+    suspicious: int = 0  # served contexts with warnings
+    note: str = ADAPTIVE  # what the choices by the draws mean for estimates and samples
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""

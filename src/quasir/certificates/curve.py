@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.choice import certificate_at, check_option, choose, largest_accepting
 from quasir.certificates.evaluator import Evaluator, Points, SortedDraws, SummarisedDraws
-from quasir.certificates.figures import plot_curve
-from quasir.certificates.table import curve_html, curve_text
+from quasir.certificates.figures import curve_html, curve_text, plot_curve
 from quasir.certificates.warnings import warnings_about
 from quasir.core.arguments import as_log_beta, as_log_betas, check_bool, number
 from quasir.core.formatting import to_pandas

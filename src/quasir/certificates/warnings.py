@@ -139,11 +139,9 @@ class Disagreement:
 def find_disagreement(
     binned: BinnedDraws, known: RatioBounds, estimate: str
 ) -> Disagreement | None:
-    """Return what the draws show against the known Z, or None; `estimate` is that of Z, in words.
-
-    The level is the ceiling, or the first Z 2^k, k = 0, 1, ..., that no ratio drawn exceeds. Each
-    level k that could be the one has its share 6/(pi (k + 1))^2 of the false alarms.
-    """
+    """Return what the draws show against the known Z, or None; `estimate` says theirs in words."""
+    # The level is the ceiling, or the first Z 2^k that no ratio drawn exceeds. Each k has its share
+    # 6/(pi (k + 1))^2 of the false alarms.
     if known.log_z is None or not math.isfinite(binned.log_top):
         return None
     k = max(0, math.ceil((binned.log_top - known.log_z) / math.log(2)))

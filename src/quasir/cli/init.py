@@ -32,7 +32,7 @@ KINDS = {
 def init(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="The recipe to write.", callback=nameable),
+        typer.Argument(metavar="FILE", help="The recipe to write.", callback=nameable),
     ] = None,
     json: Json = False,
 ) -> None:

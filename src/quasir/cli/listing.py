@@ -10,15 +10,16 @@ import typer
 
 from quasir.cli.bar import Bars
 from quasir.cli.options import Json, nameable
+from quasir.core.formatting import wrapped
 from quasir.recipes import BUILT_IN, find, read
 from quasir.recipes.explain import explain, explain_text, terms_of, terms_of_model
 
 
 def recipes(
     what: Annotated[
-        str | None, typer.Argument(metavar="[show]", help="`show` prints the YAML of a recipe.")
+        str | None, typer.Argument(metavar="show", help="`show` prints the YAML of a recipe.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", callback=nameable)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", callback=nameable)] = None,
     explained: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +60,8 @@ def recipes(
         width = max(map(len, listed))
         for key, recipe in listed.items():
             terms = "; ".join(terms_of(recipe))
-            print(f"{key:<{width}}  {recipe.about}{f' Weights: {terms}.' if terms else ''}")
+            line = f"{key:<{width}}  {recipe.about}{f' Weights: {terms}.' if terms else ''}"
+            print(*wrapped(line, further=" " * (width + 2)), sep="\n")
         return
     if what != "show" or name is None:
         raise typer.BadParameter("give nothing, or `show NAME`")
@@ -74,9 +76,9 @@ def recipes(
 
 def models(
     what: Annotated[
-        str | None, typer.Argument(metavar="[get]", help="`get` fetches a model.")
+        str | None, typer.Argument(metavar="get", help="`get` fetches a model.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
     json: Json = False,
 ) -> None:
     """List the models that need no hub, or fetch one.
@@ -102,7 +104,8 @@ def models(
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         state = row["state"] if row["folder"] else f"quasir models get {row['name'][7:]}"
-        print(f"{row['name']:<{width}}  {row['megabytes']:5.1f} MB  {state}: {row['terms']}")
+        line = f"{row['name']:<{width}}  {row['megabytes']:5.1f} MB  {state}: {row['terms']}"
+        print(*wrapped(line, further=" " * (width + 12)), sep="\n")
 
 
 def _listed() -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def run(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RECIPE]",
+            metavar="RECIPE",
             help="A built-in recipe, a YAML file, or a run's folder; none with --base.",
             callback=nameable,
         ),

@@ -19,7 +19,7 @@ from quasir import recipes
 from quasir.certificates.certificate import Certificate
 from quasir.certificates.contexts_certificate import ContextsCertificate
 from quasir.certificates.curve import Curve, curve_of, summarised_draws
-from quasir.certificates.table import curve_text
+from quasir.certificates.figures import curve_text
 from quasir.cli.bar import clock, say
 from quasir.cli.options import ContextNumber, Json, RunFolder, finite, opened
 from quasir.core.formatting import level_text, rounded_up

@@ -90,11 +90,7 @@ def solve(groups: Groups, mu: Array) -> tuple[Array, list[Array]] | None:
 
 
 def separating_direction(groups: Groups, mu: Array) -> Array | None:
-    """Return d for which mu is at or past the largest mean of d . phi that weights give, or None.
-
-    Such a d shows that no distributions that give every draw a positive weight have the mean mu: it
-    lies outside the mean of the convex hulls of the contexts, or on its edge.
-    """
+    """Return d with mu at or past the largest mean of d . phi that weights give, or None."""
     from scipy.optimize import linprog  # takes 0.2 s, and is needed only for a message
     from scipy.sparse import csr_array, hstack, vstack
 

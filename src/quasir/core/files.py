@@ -50,12 +50,10 @@ def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
             "All files written before are whole: make room, and give the same command again to "
             "continue."
         )
-    elif number == errno.ENAMETOOLONG:
-        todo = "Give a shorter name."
     elif isinstance(error, (NotADirectoryError, FileExistsError)):
         todo = "A file is in the way: give another folder."
     else:
-        todo = "Give a folder that can be written."
+        todo = "Give another name, in a folder that can be written."
     return StoreError(f"{shortened(path)} could not be written: {why}. {todo}")
 
 

@@ -7,7 +7,7 @@ import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,16 @@ def level_text(log_x: float) -> str:
 
 def rounded_up(x: float, digits: int = 3) -> float:
     """Return the least number of so many digits that is not below x: for an upper bound."""
-    return _rounded(x, digits, ROUND_CEILING)
+    if not math.isfinite(x):
+        return x
+    # The shortest decimal that is this float: 0.1 stays 0.1.
+    shortest = Decimal(repr(float(x)))
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(shortest))
 
 
 def rounded_down(x: float, digits: int = 3) -> float:
     """Return the largest number of so many digits that is not above x: for a lower bound."""
-    return _rounded(x, digits, ROUND_FLOOR)
-
-
-def _rounded(x: float, digits: int, rounding: str) -> float:
-    if not math.isfinite(x):
-        return x
-    # The shortest decimal that is this float: 0.1 stays 0.1.
-    return float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(x)))))
+    return -rounded_up(-x, digits)
 
 
 def tail_text(k: float) -> str:

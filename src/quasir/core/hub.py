@@ -29,10 +29,7 @@ def refuse_no_model(name: str, built_in: Collection[str]) -> None:
 
 
 def why_silent(name: str) -> str | None:
-    """Return why the hub cannot be asked for a model, or None if it answers.
-
-    A silent hub is not asked again: only what it gave before is used.
-    """
+    """Return why the hub cannot be asked for a model, or None if it answers."""
     hub = import_module("huggingface_hub")
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "HF_HUB_OFFLINE is set, and the model is not in the cache"

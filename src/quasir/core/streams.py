@@ -1,9 +1,7 @@
 """Random streams: every random number of quasir has a purpose, and no two purposes share a bit.
 
-A stream is named by a seed, a purpose and a place (an index and a part). Its key is
-``SeedSequence(seed, spawn_key=(purpose, index, part))``. The key begins with the purpose and has
-a fixed length. Spawning from a stream's generator only makes the key longer, so the new key can
-never equal the key of another purpose or place.
+The key of a stream is ``SeedSequence(seed, spawn_key=(purpose, index, part))``, of fixed length.
+Spawning only makes it longer, so it can never equal the key of another purpose or place.
 
 Draws come in blocks of `BLOCK`. Block b proposes with the stream (`PROPOSE`, b) and decides with
 the stream (`ACCEPT`, b). So draw i of a run depends on (seed, i) only: a run gives the same draws

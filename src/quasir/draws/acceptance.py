@@ -22,11 +22,8 @@ def log_ratio_of(log_p: Array, log_q: Array) -> Array:
 
 
 def log_p_beta(log_p: Array, log_q: Array, log_beta: float) -> Array:
-    """Return log P_beta(x) = log min(P(x), beta q(x)), Eq. 1 without its normaliser Z_beta.
-
-    For beta = 0 it is the limit of log P_beta(x)/beta: log q(x) where P(x) > 0.
-    """
-    if log_beta == -np.inf:
+    """Return log P_beta(x) = log min(P(x), beta q(x)), Eq. 1 without its normaliser Z_beta."""
+    if log_beta == -np.inf:  # the limit of log P_beta(x)/beta
         return np.where(log_p > -np.inf, log_q, -np.inf)
     return np.minimum(log_p, log_beta + log_q)
 
@@ -51,19 +48,11 @@ def log_acceptance(log_ratio: Array, log_beta: float) -> Array:
 
 
 def log_z_beta(log_beta: float, acceptance_rate: float) -> float:
-    """Return log Z_beta = log(beta AR), Eq. 2 (`eq:ar`).
-
-    With the mean acceptance probability of draws as rate, it is the estimate of Eq. 6
-    (`eq:zeta_beta`). For beta = 0 it is the limit of log Z_beta/beta: the log of the rate.
-    """
+    """Return log Z_beta = log(beta AR), Eqs. 2 and 6; for beta = 0 the limit of log Z_beta/beta."""
     log_rate = math.log(acceptance_rate) if acceptance_rate > 0 else -math.inf
     return log_rate if log_beta == -math.inf else log_beta + log_rate
 
 
 def accepts(log_alpha: Array, log_beta: Any) -> Any:
-    """Return whether each draw is accepted: whether alpha = P(x)/(q(x) u) is above beta.
-
-    This is the same as u < min(1, P(x)/(beta q(x))), since u is below 1. The sets are nested: a
-    larger beta accepts a subset.
-    """
+    """Return whether alpha = P(x)/(q(x) u) is above beta, that is u < min(1, P(x)/(beta q(x)))."""
     return log_alpha > log_beta

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from quasir.core.arguments import number
+from quasir.core.formatting import level_text
 from quasir.core.scores import name_of
 from quasir.core.types import Array, Proposal, Target, optional_attribute, overridden_together
 from quasir.errors import InputError, StoreError
@@ -99,7 +100,7 @@ def ratio_bounds(target: Target, proposal: Proposal) -> RatioBounds:
         why = "the target declares it as its log_z, the log of the sum of P(x) over all x"
         if abs(log_z) < ROUNDING:
             why = "the target is a distribution itself"
-        basis = f"Z is known to be {_exp_text(log_z)}: {why}."
+        basis = f"Z is known to be {level_text(log_z)}: {why}."
         return RatioBounds(log_z=log_z, bounds=bounds, basis=basis)
     if log_base == math.inf:
         why_not = "the proposal does not contain the base: mix it in with qr.Mixture"
@@ -181,11 +182,7 @@ def _because(target: Target, proposal: Proposal, log_most: float, log_base: floa
     else:
         least = math.exp(-log_base)
         share = f"q(x) is at least {least:.3g} times a(x) for every x that the target allows"
-    said = f", and b(x) is at most {_exp_text(log_most)} by what its features declare"
+    said = f", and b(x) is at most {level_text(log_most)} by what its features declare"
     if name == "target":
-        said = f", and its Z is {_exp_text(log_most)}"
-    return f"No ratio exceeds {_exp_text(log_most + log_base)}: {share}{said if log_most else ''}."
-
-
-def _exp_text(log: float) -> str:
-    return f"{math.exp(log):.4g}" if abs(log) < 200 else f"e^{log:.6g}"
+        said = f", and its Z is {level_text(log_most)}"
+    return f"No ratio exceeds {level_text(log_most + log_base)}: {share}{said if log_most else ''}."

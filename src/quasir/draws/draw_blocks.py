@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Array, Items, Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import reaches_all
 from quasir.draws.draws import Draws, joined
-from quasir.draws.noise import noise_warnings
 from quasir.proposals.mixture import Mixture
 from quasir.targets.product import Product
 
@@ -50,6 +50,7 @@ CUT_SUPPORT = (
     "support."
 )
 """The warning on a proposal whose `truncates` is true."""
+NEGLIGIBLE = 1e-4  # noise in nats that scores in float32 have anyway
 
 
 def draw_pieces(
@@ -135,10 +136,7 @@ def _work_of(*sources: Any) -> dict[int, float]:
 
 
 class RowMaker:
-    """Makes the draws of a run from row to row: whole blocks, or rows of one block.
-
-    A proposal that cannot draw some rows of a block alone draws the block once, for all of them.
-    """
+    """Makes the draws of a run from row to row: whole blocks, or rows of one block."""
 
     def __init__(self, target: Target, proposal: Proposal, streams: DrawStreams, last: int) -> None:
         self.target, self.proposal, self.streams, self.last = target, proposal, streams, last
@@ -181,7 +179,7 @@ class RowMaker:
             known = log_a if getattr(self.proposal, "base", None) is self._base else None
             log_base = log_q if self.proposal is self._base else known
             return _Proposed(items, log_q[None], log_base)
-        if block != self._block:
+        if block != self._block:  # drawn once, for all of its rows
             n = min(BLOCK, self.last - block * BLOCK)
             self._block, self._kept = block, _propose(self.proposal, n, rng, self._base)
         return self._kept.rows(start, stop)
@@ -192,7 +190,38 @@ def cut_warnings(target: Target, proposal: Proposal) -> tuple[str, ...]:
     base = target.base if isinstance(target, Product) else None
     truncated = optional_attribute(proposal, "truncates") and proposal is not base
     cut = (CUT_SUPPORT,) if truncated and not reaches_all(target, proposal) else ()
-    return cut + noise_warnings(target, proposal)
+    delta = log_ratio_noise(target, proposal)
+    if delta <= NEGLIGIBLE:
+        return cut
+    return (
+        *cut,
+        f"Given texts are scored up to {delta:.2g} nats away from what they were drawn with, "
+        "as far as a few texts showed. If no ratio is off by more, this adds at most "
+        f"{tvd_of_noise(delta):.2g} to every TVD here, a guaranteed one too. A model in float32 "
+        "has less noise (docs/servers.md).",
+    )
+
+
+def tvd_of_noise(delta: float) -> float:
+    """Return the most that delta nats of noise in each log ratio add to a TVD (docs/servers.md)."""
+    return math.tanh(delta / 2)
+
+
+def log_ratio_noise(target: Target, proposal: Proposal) -> float:
+    """Return the noise of a log ratio, in nats: that of the texts that are scored as given ones."""
+    base = target.base if isinstance(target, Product) else target
+    if proposal is base:  # its own draws have log a = log q, without noise
+        return 0.0
+    parts = list(_components(proposal))
+    # A mixture with the base uses the same log a in P(x) and in q(x).
+    others = [part for part in parts if part is not base] if len(parts) > 1 else []
+    noise = [float(optional_attribute(part, "mismatch")) for part in (base, *others)]
+    return noise[0] + max(noise[1:], default=0.0)
+
+
+def _components(proposal: Any) -> Iterator[Any]:
+    for part in getattr(proposal, "components", None) or [proposal]:
+        yield from [part] if part is proposal else _components(part)
 
 
 def _drawn(

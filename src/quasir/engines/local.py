@@ -140,10 +140,7 @@ class Local:
 
 
 class _ProcessCrew:
-    """Processes that work on the tasks in `left`, to which the caller may add more.
-
-    `speeds` has the draws (or blocks) a second of each finished task.
-    """
+    """Processes that work on the tasks in `left`, to which the caller may add more."""
 
     def __init__(
         self, make: Make, left: deque[Task], failures: Failures, *, processes: int, threads: int

@@ -10,11 +10,9 @@ shares pi_j are, as long as they do not depend on the draws. By Ville's inequali
 does not depend on the order of the draws. (Waudby-Smith and Ramdas, 2024, "Estimating means of
 bounded random variables by betting"; docs/records/proofs.md has the proofs.)
 
-Each bound is the least parameter that a bet shows. With the ratios w in [0, M], the truncated mass,
-TVD and KL are bounded; where no ceiling M is known but Z is, or an upper bound on Z, the first two
-are bounded all the same. The acceptance rate and the moments of bounded features are averages of
-min(w, beta), so no ceiling is needed. Levels are arrays of log beta; `alpha` is 1 - confidence of
-each bound by itself.
+Each bound is the least parameter that a bet shows. TVD, truncated mass and KL need a ceiling M of
+the ratios, the first two alternatively Z; averages of min(w, beta) need neither. Levels are arrays
+of log beta; `alpha` is 1 - confidence of each bound by itself.
 """
 
 from __future__ import annotations

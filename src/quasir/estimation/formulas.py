@@ -173,10 +173,7 @@ def _truncated_mass(t: _Terms) -> Pair:
 
 
 def _tvd_bound(t: _Terms) -> Pair:
-    """Eqs. 3 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`): B = 1 - p(A_beta), p's mass on H.
-
-    It goes to 0 as beta grows, Eq. 4 (`eq:qrs_conv_in_the_limit`).
-    """
+    """Eqs. 3, 4 and 7 (`eq:qrs_upper_bound`, `eq:p_A_beta`): B = 1 - p(A_beta), p's mass on H."""
     n, (h1, h2, *_) = t.sums.n, t.high_y
     bound = h1 / n
     variance = (h2 * (t.low_v * t.r / n) ** 2 + t.low_v2 * t.r**2 * bound**2) / n
@@ -231,16 +228,12 @@ def _tvd(t: _Terms, sums_at: Callable[[Array], Sums]) -> tuple[Pair, Array]:
 
 
 def _kl(t: _Terms) -> Pair:
-    """Eq. 10 (`eq:qrs_kl`): KL(p, p_beta) = log Z_beta/Z + E[y g].
-
-    For small KL, log Z_beta/Z is the log of 1 less the truncated mass; so KL loses no digits as
-    beta grows and it goes to 0.
-    """
+    """Eq. 10 (`eq:qrs_kl`): KL(p, p_beta) = log Z_beta/Z + E[y g]."""
     n, n_high, v_high = t.sums.n, t.n_high, t.v_high
     h1, h2, h1l, h2l, h2ll = t.high_y
     k = (-t.log_beta * h1 - h1l) / n  # E[y g]: on H, g = -log_beta - l
     lost = t.truncated
-    small = (lost < 0.5) & (not t.everything)
+    small = (lost < 0.5) & (not t.everything)  # log1p then loses no digits as KL goes to 0
     with np.errstate(invalid="ignore", divide="ignore"):
         kl = np.where(small, np.log1p(-lost), t.log_z_beta - t.log_z) + k
     on_low = np.where(small, lost + k * lost - k, 1 - (1 + k) * t.r)

@@ -1,21 +1,10 @@
 """95 % intervals for the estimates, wide enough for a skewed tail.
 
-TVD, KL and the bound depend on the largest ratios. Few of these are drawn, and the largest of all
-perhaps never. A plain ``value +- 1.96 se`` covers too little (`docs/records/intervals.md` has the
-measurements). Three changes correct this:
-
-- the interval is computed on the log scale, so that it is skewed like that of a Poisson count;
-- the upper end is also computed with one more draw. Its ratio is the one that q exceeds with
-  probability 0.1/N by the fitted Pareto tail: so rare that N draws miss it nine times in ten.
-  This is Agresti and Coull's idea of added successes, applied to the tail. Where many draws lie
-  in the tail, one more changes nothing;
-- where no draw lies above beta, the upper end is the fitted tail's mass above beta, and at least
-  the mass that N draws without a hit allow at the largest ratio seen.
-
-Where a ceiling of the ratios is known (`quasir.draws.ceiling`), the added draw is at most the
-ceiling, the upper end is at most the mass that N draws without a hit allow at the ceiling, and TVD,
-KL and the bound are exactly 0 at every beta from the ceiling on. Below it, no upper end of TVD,
-truncated mass and KL is above what the ceiling alone makes certain (`ceiling_bound`).
+The largest ratios decide TVD, KL and the bound, and few are drawn: a plain ``value +- 1.96 se``
+covers too little (docs/records/intervals.md has the reasons and the measurements). So the interval
+is on the log scale; its upper end is also computed with one more draw, at the ratio that q exceeds
+with probability 0.1/N by the fitted Pareto tail; and where no draw lies above beta, it is the
+tail's mass there, or what N draws without a hit allow. A ceiling of the ratios limits all of these.
 
 The tail is a generalised Pareto distribution fitted to the largest ratios, by the method of Zhang
 and Stephens (2009) with the weak prior of Vehtari et al. (2024, "Pareto smoothed importance

@@ -1,8 +1,7 @@
 """A summary of draws: a few hundred kilobytes that give every estimate, and that merge.
 
-It holds the sums of the trade-off by bins of the ratio, the largest ratios for the fit of the tail,
-and the means under q. The summaries of shards merge into that of the run, so the estimates of a run
-of any length need the memory of a few shards.
+It holds sums by bins of the ratio, the largest ratios, and the means under q. The summaries of
+shards merge into that of the run, in the memory of a few shards.
 
 `draws/shard-00000.summary` records the hash, size and time of its shard's file. Where one of them
 differs, or there is none, the shard is read again, and its hash is checked, unless its file still

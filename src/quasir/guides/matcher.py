@@ -172,12 +172,7 @@ def _executor(process: int) -> Any:
 
 
 class LanguageFeature(Feature):
-    """Whether the whole text is in all of some languages, by the tokens that it was drawn as.
-
-    It is decided by the same matcher that makes the masks. ``base * feature`` tells it the base's
-    tokenizer and max_tokens; by itself it takes the tokenizer from the texts that it is given. A
-    text of `max_tokens` tokens was cut; None if that is not known.
-    """
+    """Whether the whole text is in all of some languages, by the tokens that it was drawn as."""
 
     def __init__(
         self,

@@ -110,11 +110,7 @@ def _read(chain: ArrayLike) -> tuple[int, float]:
 
 
 def autocorrelation(chains: Array) -> Array:
-    """Return rho_0 = 1, rho_1, ..., for an array of shape (chains, draws).
-
-    rho_t is (s_t + b)/(s_0 + b). Here s_t is the mean over the chains of the autocovariance at
-    lag t (divided by the number of draws at every lag), and b the variance of the chains' means.
-    """
+    """Return rho_0 = 1, rho_1, ..., of chains (rows), with the variance between their means."""
     draws = chains.shape[1]
     means = chains.mean(axis=1)
     centred = chains - means[:, None]
@@ -143,11 +139,16 @@ SAMPLE_DIMS = ["chain", "draw"]
 def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
     """Return an `xarray.DataTree` that ArviZ reads; this needs arviz-base.
 
+    Chains and samples are the group ``posterior``. Draws follow q, not p, until they are weighted
+    by the ratio P(x)/q(x), so their group is ``proposal``. The variables are the features, and
+    ``item`` if the items are numbers. Scores are in ``sample_stats``: ``log_p`` and ``log_q``; for
+    draws also ``log_u`` and the log weights ``log_ratio``; for samples also ``log_p_beta``.
+
     Parameters
     ----------
     chains : mapping of names to arrays, Samples, or Draws
         Arrays have the shape (draws,) or (chains, draws), and may have more dimensions after
-        these. `to_groups` explains the groups.
+        these.
 
     Examples
     --------
@@ -166,10 +167,7 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
     try:
         arviz_base = importlib.import_module("arviz_base")
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"to_arviz needs {error.name}: pip install arviz-base. Without it, "
-            "quasir.metrics.chains.to_groups returns the same data as plain arrays."
-        ) from error
+        raise InputError(f"to_arviz needs {error.name}: pip install arviz-base.") from error
     from quasir.core import __version__
 
     library = {"inference_library": "quasir", "inference_library_version": __version__}
@@ -179,43 +177,25 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
 
 
 def to_groups(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Groups:
-    """Return ArviZ's groups as dictionaries of arrays of shape (chains, draws, ...).
-
-    Chains and samples are the group ``posterior``. Draws follow q, not p, until they are weighted
-    by the ratio P(x)/q(x), so their group is ``proposal``. The variables are the features, and
-    ``item`` if the items are numbers. Scores are in ``sample_stats``: ``log_p`` and ``log_q``; for
-    draws also ``log_u`` and the log weights ``log_ratio``; for samples also ``log_p_beta``.
-    """
-    if isinstance(chains, (Draws, Samples)):
-        if not len(chains):
-            raise InputError("there are no samples: ArviZ needs at least one.")
+    """Return ArviZ's groups as dictionaries of arrays of shape (chains, draws, ...)."""
+    if isinstance(chains, (Draws, Samples)) and len(chains):
         own = "log_u log_ratio log_base" if isinstance(chains, Draws) else "log_p_beta"
         scores = {name: getattr(chains, name) for name in ("log_p", "log_q", *own.split())}
         numbers = isinstance(chains.items, np.ndarray) and chains.items.dtype.kind in "biuf"
-        groups = {
-            "proposal" if isinstance(chains, Draws) else "posterior": (
-                ({"item": chains.items} if numbers else {}) | dict(chains.features)
-            ),
-            "sample_stats": {name: column for name, column in scores.items() if column is not None},
-        }
+        columns = {**({"item": chains.items} if numbers else {}), **chains.features}
+        name = "proposal" if isinstance(chains, Draws) else "posterior"
         return {
-            group: {name: column[None] for name, column in columns.items()}
-            for group, columns in groups.items()
+            name: {key: column[None] for key, column in columns.items()},
+            "sample_stats": {k: column[None] for k, column in scores.items() if column is not None},
         }
-    if not isinstance(chains, Mapping) or not chains:
+    named = isinstance(chains, Mapping) and all(isinstance(name, str) for name in chains)
+    arrays = (
+        {name: reals(f"the values of {name!r}", x) for name, x in chains.items()} if named else {}
+    )
+    arrays = {name: x[None] if x.ndim == 1 else x for name, x in arrays.items()}
+    if len({x.shape[:2] for x in arrays.values()}) != 1 or min(x.ndim for x in arrays.values()) < 2:
         raise InputError(
-            f"chains are a {type(chains).__name__}, but must be samples, draws, or a dictionary "
-            "from a name to an array of shape (draws,) or (chains, draws)."
-        )
-    arrays = {}
-    for name, values in chains.items():
-        if not isinstance(name, str):
-            raise InputError(f"{short_repr(name)} names a chain, but a name is a string.")
-        array = reals(f"the values of {name!r}", values)
-        arrays[name] = array[None] if array.ndim == 1 else array
-    shapes = {name: values.shape[:2] for name, values in arrays.items()}
-    if len(set(shapes.values())) > 1 or any(len(shape) < 2 for shape in shapes.values()):
-        raise InputError(
-            f"chains have the shapes {shapes}, but must all have the same (chains, draws)."
+            f"chains are {short_repr(chains)}, but must be samples or draws, at least one, or a "
+            "dictionary from names to arrays that all have the same (chains, draws)."
         )
     return {"posterior": arrays}

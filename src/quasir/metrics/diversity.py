@@ -217,10 +217,7 @@ def _changes(values: Codes) -> NDArray[np.bool_]:
 
 
 def code(items: Items, unit: Unit = "word") -> tuple[Codes, Codes]:
-    """Return texts as codes, one after another, and how many codes each text has.
-
-    Equal words (split at whitespace) or characters have equal codes.
-    """
+    """Return the words or characters of texts as codes, and how many codes each text has."""
     texts = read_texts(items)
     if not isinstance(unit, str) or unit not in ("word", "character"):
         raise InputError(f"unit is {short_repr(unit)}, but must be 'word' or 'character'.")

@@ -166,18 +166,11 @@ def _rows(
 def _normalised(weights: Any, n: int) -> Array:
     """Return n weights that sum to 1."""
     given = np.ones(n) if weights is None else reals("weights", weights)
-    right = given.shape == (n,) and given.dtype != bool
-    if not right or not (np.isfinite(given) & (given > 0)).all():
+    with np.errstate(all="ignore"):
+        shares: Array = given / given.sum()
+    if given.shape != (n,) or given.dtype == bool or not ((given > 0) & (shares > 0)).all():
         raise InputError(
             f"weights are {short_repr(weights)}, but must be {n} numbers above 0, one for each "
-            "component."
+            "component, whose shares are floats above 0."
         )
-    # Halving n times keeps the sum of the largest floats finite, and every digit.
-    scale = 1.0 if given.max() < 1e300 else 2.0 ** -int(n).bit_length()
-    scaled: Array = given * scale
-    scaled = scaled / scaled.sum()
-    if not (scaled > 0).all():
-        raise InputError(
-            f"weights are {short_repr(weights)}: the smallest is 0 compared with the others."
-        )
-    return scaled
+    return shares

@@ -15,9 +15,6 @@ from quasir.core.items import Coded, as_items, check_items, take
 from quasir.core.types import Array, Batch, Items
 from quasir.errors import InputError
 
-SUM_LIMIT = 2.0**950
-"""Largest sum of weights that is used as it is, in units of 2**64; floats end at 2**1024."""
-
 FEWEST, MOST = 2**12, 2**20
 """Buckets of the guide table: as many as there are indices, within these limits."""
 CROWDED = 4.0  # indices in a bucket, on average, from which on a binary search is faster
@@ -57,8 +54,12 @@ class Table:
                     "finite number >= 0."
                 )
         values = np.array([float(weight) for weight in weights.values()], dtype=np.float64)
-        if not values.any():
-            raise InputError("the table is empty, or all its weights are 0.")
+        with np.errstate(over="ignore"):
+            total = float(values.sum())
+        if not 0 < total < math.inf:
+            raise InputError(
+                "the table is empty, or all its weights are 0, or no float is their sum."
+            )
         keys = list(weights)
         column = as_items(keys)
         integers = isinstance(column, np.ndarray) and column.dtype.kind in "iu"
@@ -66,10 +67,7 @@ class Table:
         self.support: Items = column if integers else Coded(tuple(keys), np.arange(len(keys)))
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(values)
-        # Weights whose sum is too large for a float are scaled; others are kept to the last bit.
-        scale = 1.0 if float(np.ldexp(values, -64).sum()) < SUM_LIMIT else float(values.max())
-        values = values / scale
-        self._log_total = math.log(float(values.sum())) + math.log(scale)
+        self._log_total = math.log(total)
         cumulative = np.cumsum(values)
         cumulative /= cumulative[-1]
         # Rounding must not leave room above the last item that can be drawn.

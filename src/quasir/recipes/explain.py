@@ -15,7 +15,7 @@ from quasir.core.formatting import escaped, wrapped
 from quasir.estimation.quantities import OPTIONS
 from quasir.recipes.parsing import dump
 from quasir.recipes.parts import FeatureSpec, Part
-from quasir.recipes.schema import Choice, Recipe, Source
+from quasir.recipes.schema import SEARCHED_FROM, Choice, Recipe, Source
 
 MODELS = Path(__file__).parents[1] / "text" / "models"
 LINE = re.compile(r"^(?:terms|license): *(.+)$", re.MULTILINE)
@@ -31,6 +31,7 @@ OFFERED = {
     "Recipe": ("want", "proposal", "draws", "fit", "max_tokens", "seed", "choose", "samples"),
 }
 """Kind of part -> the fields that are listed where they are left out."""
+SEARCHED = f"a search for q(x) comes first; none in a run of fewer than {SEARCHED_FROM:,} draws"
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ def _settings(part: Part, path: str, given: bool) -> Iterator[Setting]:
             yield Setting(label, _text(value.asked), describe_choice(value), there)
             if value.confidence is None:
                 yield from _settings(value, f"{label}.", False)
+        elif isinstance(part, Recipe) and name == "proposal" and part.searched_by_default:
+            yield Setting(label, "auto", SEARCHED, False)
         elif isinstance(value, Source) and value.is_base:
             yield Setting(label, "base", meaning, there)
         elif isinstance(value, Part):
@@ -168,7 +171,8 @@ def asked(recipe: Recipe) -> list[str]:
     watched = [f for f in recipe.features if f not in recipe.want and f not in recipe.coefficients]
     if watched:
         said.append(f"Also measured: {', '.join(watched)}.")
-    said.append(f"Proposals come from {_proposal(recipe.proposal)}.")
+    searched = recipe.searched_by_default
+    said.append(f"Proposals come from {FOUND if searched else _proposal(recipe.proposal)}.")
     said.append(f"Beta is chosen for {describe_choice(recipe.choose)}.")
     return said
 
@@ -189,10 +193,13 @@ SAID = {
 """Setting of a proposal -> how it is said, where it is not the default."""
 
 
+FOUND = "what a search will find"
+
+
 def _proposal(source: Source) -> str:
     """Return a proposal in words."""
     if source.searched:
-        return "what a search will find"
+        return FOUND
     if (guide := source.guide) is not None:
         inner = _proposal(source.model_copy(update={"guide": None, "share": None}))
         share = f", {source.share:.3g} of the draws without it" if source.share else ""

@@ -240,6 +240,9 @@ class Choice(_Options):  # type: ignore[misc]
 ALL_SAMPLES = 1000
 """Samples of a run whose recipe does not say how many."""
 
+SEARCHED_FROM = 4_096
+"""A run of fewer draws, whose recipe names no proposal, draws from the base."""
+
 
 class Recipe(Part):
     """An experiment: everything that a run depends on; `meanings.yaml` says what each field means.
@@ -295,6 +298,13 @@ class Recipe(Part):
         if "samples" in self.model_fields_set:
             return self.samples
         return max(self.samples // contexts, 1)
+
+    @property
+    def searched_by_default(self) -> bool:
+        """Whether a run searches a proposal because the recipe names none."""
+        own_model = self.base.model is not None and self.base.server is None
+        asked = bool(self.want or self.coefficients) and "proposal" not in self.model_fields_set
+        return asked and own_model and self.draws >= SEARCHED_FROM
 
     @property
     def pointwise(self) -> list[str]:

@@ -29,7 +29,7 @@ from quasir.certificates.check import MAX_Z, Check
 from quasir.certificates.figures import COLOURS
 from quasir.core.formatting import escaped, rounded_up, tail_text
 from quasir.estimation.estimate import Estimate
-from quasir.estimation.mean_guarantee import LEVELS
+from quasir.estimation.guarantee import LEVELS
 from quasir.estimation.quantities import QUANTITIES, heading_of, meaning_of
 from quasir.features import Feature
 from quasir.report.sentences import (

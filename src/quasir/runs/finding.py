@@ -24,22 +24,16 @@ FILE = "proposal.safetensors"
 """The proposal that was found, inside the run's folder."""
 DRAWS = "search"
 """The folder of the search, inside the run's folder."""
-SMALL = 4_096
-"""A run of fewer draws, whose recipe names no proposal, draws from the base."""
 MOST_CONTEXTS = 16
 """Contexts that a search draws from; what it finds serves all of them."""
 
 
 def searches(recipe: Recipe, reporter: Reporter) -> bool:
     """Return whether the run of a recipe begins with a search; if not, say why where it matters."""
-    if recipe.proposal.searched:
-        return True
     asked = recipe.want or recipe.coefficients
-    if "proposal" in recipe.model_fields_set or not asked:
-        return False
-    if recipe.base.server is not None:
+    if recipe.base.server is not None and asked and "proposal" not in recipe.model_fields_set:
         reporter.say("proposals come from the base: on a served model none can be searched")
-    return recipe.base.model is not None and recipe.base.server is None and recipe.draws >= SMALL
+    return recipe.proposal.searched or recipe.searched_by_default
 
 
 def was_found(proposal: Source) -> bool:

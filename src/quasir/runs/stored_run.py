@@ -18,7 +18,7 @@ from quasir.core.formatting import short_repr
 from quasir.core.progress import Quiet, Reporter
 from quasir.draws.draws import Draws
 from quasir.errors import InputError, QuasirError
-from quasir.estimation.mean_guarantee import mean_guarantee, tvd_evidence
+from quasir.estimation.guarantee import mean_guarantee, tvd_evidence
 from quasir.recipes.placeholders import unfilled
 from quasir.recipes.schema import ALL_SAMPLES, Recipe
 from quasir.runs.allocation import MOST, most_draws

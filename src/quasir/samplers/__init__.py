@@ -1,10 +1,9 @@
 """Samplers: a family of algorithms in each file, one interface for all."""
 
-from quasir.samplers.empirical_supremum import EmpiricalSupremum
 from quasir.samplers.gibbs_with_gradients import Differentiable, GibbsWithGradients
 from quasir.samplers.imh import IMH, RejectionChain
 from quasir.samplers.incremental_qrs import IncrementalQRS
-from quasir.samplers.qrs import QRS, RS, RejectionControl
+from quasir.samplers.qrs import QRS, RS, EmpiricalSupremum, RejectionControl
 from quasir.samplers.results import (
     ApproximateSamples,
     ChainSamples,

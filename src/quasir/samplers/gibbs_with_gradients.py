@@ -175,11 +175,7 @@ def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
 
 
 def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
-    """Return the log probability of proposing each pair of a site and a value.
-
-    The shape is (states, sites, categories); -inf for the present value of a site. For 0/1 states
-    this is softmax(-(2x - 1) grad f(x)/2), as in Algorithm 1 of Grathwohl et al.
-    """
+    """Return the log probability of proposing each site and value: (states, sites, categories)."""
     own = states[..., None]
     half = (gradient - np.take_along_axis(gradient, own, axis=2)) / 2
     np.put_along_axis(half, own, -np.inf, axis=2)

@@ -14,9 +14,8 @@ from quasir.core.streams import BLOCK
 from quasir.core.types import Array, Proposal, Target
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.base import CollectingSampler, Collector, sample_columns
+from quasir.samplers.base import CollectingSampler, Collector, Schedule, sample_columns, stuck
 from quasir.samplers.results import ChainSamples
-from quasir.samplers.schedule import Schedule, stuck
 
 __all__ = ["IMH", "RejectionChain"]
 
@@ -143,10 +142,7 @@ class RejectionChain(IMH):
 
 
 class IndependentChain(Collector[ChainSamples]):
-    """A chain, or one chain after another, over pieces of draws.
-
-    With a beta the candidates are the draws that QRS accepts, each of weight max(w, beta).
-    """
+    """Chains over draws; with a beta, over those that QRS accepts, of weight max(w, beta)."""
 
     def __init__(
         self, schedule: Schedule, n: int | None, log_beta: float | None, bound: float | None = None

@@ -94,10 +94,7 @@ class IncrementalQRS(CollectingSampler[Samples]):
 
 
 class BestDraws(Collector[Samples]):
-    """The n best of `enough` draws so far, and the next best, whose alpha is beta.
-
-    If fewer than n of these have P(x) > 0, proposals continue until n have.
-    """
+    """The n best of `enough` draws so far, and the next best, whose alpha is beta."""
 
     def __init__(self, sampler: IncrementalQRS, n: int, enough: int) -> None:
         super().__init__(n)

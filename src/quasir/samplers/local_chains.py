@@ -19,9 +19,16 @@ from quasir.core.types import Array, Items, Proposal, Seed, Target
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
-from quasir.samplers.base import Request, Sampler, budget_exceeded, check_draws, warn_if_hopeless
+from quasir.samplers.base import (
+    Request,
+    Sampler,
+    Schedule,
+    budget_exceeded,
+    check_draws,
+    stuck,
+    warn_if_hopeless,
+)
 from quasir.samplers.results import ChainSamples
-from quasir.samplers.schedule import Schedule, stuck
 from quasir.targets.product import Product
 
 CHAINS_AT_ONCE = 256  # chains stepped at once by default

@@ -1,7 +1,8 @@
-"""Algorithm 1 (`al:QRS`): Quasi-Rejection Sampling, rejection sampling and rejection control."""
+"""Algorithm 1 (`al:QRS`): QRS, and its relatives with another beta or with weights."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -14,6 +15,7 @@ from quasir.core.scores import log_prob_of, score
 from quasir.core.streams import DrawStreams, Purpose, derived_seed
 from quasir.core.types import Array, Items, Proposal, Target, optional_attribute
 from quasir.draws.acceptance import (
+    accepts,
     log_acceptance,
     log_normaliser,
     log_p_beta,
@@ -23,10 +25,16 @@ from quasir.draws.acceptance import (
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import RatioExceededError
-from quasir.samplers.base import CollectingSampler, Collector, Result_co, fields_at_beta
-from quasir.samplers.results import Samples, WeightedSamples
+from quasir.samplers.base import (
+    CollectingSampler,
+    Collector,
+    Result_co,
+    fields_at_beta,
+    sample_columns,
+)
+from quasir.samplers.results import ClimbingSamples, Samples, WeightedSamples
 
-__all__ = ["QRS", "RS", "RejectionControl"]
+__all__ = ["QRS", "RS", "EmpiricalSupremum", "RejectionControl"]
 
 NORMALISER_BLOCKS = 16  # blocks drawn to estimate Z_beta for `log_prob` if it is not known yet
 
@@ -205,6 +213,62 @@ class RejectionControl(AtBeta[WeightedSamples]):
         """Return the samples with their weights."""
         log_ratio = log_ratio_of(fields["log_p"], fields["log_q"])
         return WeightedSamples(**fields, log_weight=log_control_weight(log_ratio, self.log_beta))
+
+
+class EmpiricalSupremum(CollectingSampler[ClimbingSamples]):
+    """Rejection sampling with the largest ratio seen so far as beta (Caffo et al. 2002).
+
+    Parameters
+    ----------
+    target, proposal : Target, Proposal
+        P and q.
+
+    Notes
+    -----
+    A draw whose ratio is larger than all before it raises beta and is accepted. Early samples are
+    accepted at a low beta and follow q rather than p. Where P/q is bounded, beta tends to its
+    supremum, and late samples follow p.
+
+    Examples
+    --------
+    >>> import quasir as qr
+    >>> target, proposal = qr.Table({"a": 0.5, "b": 0.5}), qr.Table({"a": 0.9, "b": 0.1})
+    >>> samples = qr.EmpiricalSupremum(target, proposal).sample(100, seed=0)
+    >>> round(float(np.exp(samples.log_beta)), 6)
+    5.0
+    """
+
+    def collector(self, n: int | None) -> Collector[ClimbingSamples]:
+        """Return a collector of accepted draws."""
+        return _Climb(n)
+
+
+class _Climb(Collector[ClimbingSamples]):
+    """The samples and the supremum so far."""
+
+    def __init__(self, n: int | None) -> None:
+        super().__init__(n)
+        self.log_beta = -math.inf
+        self._log_betas: list[Array] = []
+
+    def add(self, piece: Draws) -> None:
+        first = self.seen
+        log_betas = np.maximum(np.maximum.accumulate(piece.log_ratio), self.log_beta)
+        accepted = np.flatnonzero(accepts(piece.log_alpha, log_betas))
+        self._log_betas.append(log_betas[self.keep(piece, accepted)])
+        self.log_beta = float(log_betas[self.proposals - first - 1])
+
+    def result(self) -> ClimbingSamples:
+        return ClimbingSamples(
+            **sample_columns(self.kept, self.proposals),
+            distance=(
+                "unknown: each sample is from p_beta at the largest ratio seen before it, which "
+                f"rose to {level_text(self.log_beta)}, and an item of a larger ratio may not have "
+                "been seen. QRS at a fixed beta estimates its distance."
+            ),
+            log_betas=np.concatenate(self._log_betas),
+            log_beta=self.log_beta,
+        )
 
 
 def log_control_weight(log_ratio: Array, log_beta: float) -> Array:

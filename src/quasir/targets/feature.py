@@ -124,21 +124,13 @@ class Feature:
             ) from error
 
     def _where_it_fails(self, items: Items) -> str:
-        """Return the item of a batch that the function fails on, found by halving."""
-        n, left = len(items), items
-        while len(left) > 1:
-            half = len(left) // 2
-            left = left[:half] if self._fails(left[:half]) else left[half:]
-        if n == 0 or not self._fails(left):
-            return f"none alone, but a batch of {n} items"
-        return short_repr(left[0])
-
-    def _fails(self, items: Items) -> bool:
-        try:
-            self.function(items)
-        except Exception:
-            return True
-        return False
+        """Return the first item of a batch that the function fails on alone."""
+        for i in range(len(items)):
+            try:
+                self.function(items[i : i + 1])
+            except Exception:
+                return short_repr(items[i])
+        return f"none alone, but a batch of {len(items)} items"
 
     def _checked(self, values: Any, items: Items) -> NDArray[Any]:
         """Refuse what is no number, and a value that the feature declared to be impossible."""

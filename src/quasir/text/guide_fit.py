@@ -210,11 +210,7 @@ def minimise_distance(
 
 
 class Prior:
-    """Log factors are normal about the mean of their group, and that mean about its centre.
-
-    It is as strong as one draw of p, and decides on words that no draw has. The means are those
-    that suit given factors best.
-    """
+    """Log factors are normal about the mean of their group, and that mean about its centre."""
 
     def __init__(self, groups: Array, centre: Array, ess: float) -> None:
         self.groups, self.centre = groups, centre

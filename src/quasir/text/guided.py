@@ -448,10 +448,7 @@ class Guided:
 def mix_parts(
     base: CausalLM, parts: Sequence[Part], features: Sequence[Feature] = (), every: int = 1
 ) -> Guided:
-    """Return the mixture of the base and some parts, whose weights leave the base its share.
-
-    Heads read the state of `features`, which are asked every few tokens.
-    """
+    """Return the mixture of the base and some parts, whose weights leave the base its share."""
     made = Guided.__new__(Guided)
     made._set(base, 1.0 - math.fsum(part.weight for part in parts), parts, features, every)
     return made

@@ -146,11 +146,7 @@ def weigh(
     bits: Any,
     weights: Weights,
 ) -> Weighed:
-    """Return the next tokens of some rows as a part weighs them.
-
-    `below` are the base's logits, at most 0, and `mass` their exponentials; h and `bits` are what a
-    head reads.
-    """
+    """Return the next tokens of some rows as a part weighs them."""
     if part.head is None:
         source, weighted = below, mass.clone()
     else:
@@ -175,10 +171,7 @@ def weigh(
 def first_logs(
     lm: CausalLM, part: Compiled, state: State, logits: Tensor, h: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log q of the first token after one prompt, and the log of its mass, in float64.
-
-    Where the guide allows no token that the model can give, the mass is 0, and q is a.
-    """
+    """Return log q of the first token after one prompt, and the log of its mass, in float64."""
     log_a = logits.double().log_softmax(0)
     source = log_a
     if part.head is not None:

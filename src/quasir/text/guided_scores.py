@@ -85,10 +85,7 @@ def guided_steps(
     state: State,
     watched: BoostMachine | None = None,
 ) -> Iterator[list[Steps]]:
-    """Yield every token of the texts with its scores under every part, some texts at a time.
-
-    A watched boost is seen by the first part's weights.
-    """
+    """Yield every token of the texts with its scores under every part, some texts at a time."""
     for each in passes(lm, texts, lm._rows):
         walked = [pass_weights(each, part.machine) for part in parts]
         bits = pass_bits(each, state)

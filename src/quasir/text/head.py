@@ -102,10 +102,7 @@ class Head:
         return h + inner @ self.layers["write"].T + self.layers["shift"]
 
     def logits(self, lm: CausalLM, h: Tensor, bits: Tensor, own: Tensor) -> Tensor:
-        """Return the logits of q, given the state and the logits of the base itself.
-
-        Where top-k or top-p removed a token of the base, q has none either.
-        """
+        """Return the logits of q, given the state and the logits of the base itself."""
         made = own
         if self.layers:
             made = lm._head(self.shifted(h.float(), bits).to(h.dtype)).float()

@@ -176,11 +176,7 @@ def _newton(a: Tensor, hit: Tensor, weight: Tensor) -> Tensor:
 def train_head(
     lm: CausalLM, pool: Pool, begun: Head, seed: int, number: int, epochs: int = EPOCHS
 ) -> Head:
-    """Return a head fitted to the pool's texts, from where `begun` is; the seed decides all.
-
-    It learns what to add to the boosts, which it multiplies: so it begins no worse than they are.
-    Of a tenth of the texts the likelihood is watched, and the epoch that is best on them is kept.
-    """
+    """Return a head fitted to the pool's texts, from where `begun` is; the seed decides all."""
     random = stream(seed, Purpose.SEARCH_TRAIN, number)
     order = random.permutation(len(pool))
     held, left = np.split(order, [max(1, int(HELD_OUT * len(pool)))])

@@ -95,10 +95,7 @@ class BatchHalving:
 
 
 class Network(BatchHalving):
-    """A network and its tokenizer, loaded by name or given, in evaluation mode.
-
-    With the dropout of training mode, no two passes of a model would agree.
-    """
+    """A network and its tokenizer, loaded by name or given, in evaluation mode."""
 
     kind: ClassVar[str]
 
@@ -129,11 +126,7 @@ class Network(BatchHalving):
         return limit
 
     def identity(self) -> dict[str, str | None]:
-        """Return what tells this model from others: its name, and hashes of what it was read from.
-
-        A folder is named without its path, so that it may be moved. A model that was given has no
-        name, and the hash is of its weights in memory.
-        """
+        """Return what tells this model from others: its name, and hashes of its weights."""
         digest = weights_digest(self.model) if self.name is None else hash_weights(self.name)
         found = {
             "name": None if self.name is None else _base_name(self.name),
@@ -148,10 +141,7 @@ class Network(BatchHalving):
 
     @torch.inference_mode()
     def _is_head(self, head: Any, tokens: Sequence[int]) -> bool:
-        """Return whether a module maps the network's last states to its logits, on some tokens.
-
-        Then the logits of chosen positions can be computed alone. Some models scale or cap them.
-        """
+        """Return whether a module maps the network's last states to its logits, on some tokens."""
         ids = torch.tensor([list(tokens)], device=self.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         was_training = self.model.training
@@ -168,12 +158,7 @@ def _base_name(name: str) -> str:
 
 
 class LanguageModel:
-    """A distribution of texts: a base or a proposal, whoever computes it.
-
-    `sample` draws texts with their log q, `log_prob` scores texts, `tokenizer` is between ids and
-    strings, and `identity()` says which model it is. A subclass sets these attributes, and says
-    how texts come from uniforms (`_draw`) and how they are scored (`_score`).
-    """
+    """A distribution of texts: a base or a proposal, whoever computes it."""
 
     name: str | None
     revision: str | None
@@ -262,10 +247,7 @@ class NetworkLM(Network, LanguageModel):
 
     @cached_property
     def mismatch(self) -> float:
-        """The most that scores of draws differ from log q, in nats per text: 0 in float32.
-
-        With fewer digits, a pass over a whole text rounds otherwise than one token after another.
-        """
+        """The most that scores of draws differ from log q, in nats per text: 0 in float32."""
         if self.model.dtype in (torch.float32, torch.float64):
             return 0.0
         items, log_q = self.sample(MEASURED, stream(0, Purpose.MISMATCH))

@@ -50,10 +50,7 @@ def load(
     quantization: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer, in evaluation mode.
-
-    Weights are read from safetensors only. An adapter (LoRA) is merged into them.
-    """
+    """Load a model and its tokenizer, in evaluation mode."""
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}, but must be one of {sorted(DTYPES)}.")
     if device is not None and device_map is not None:

@@ -169,13 +169,7 @@ class Budget(NamedTuple):
 
 
 def read_budget(budget: Any) -> Budget:
-    """Read a number of draws, or a time.
-
-    Examples
-    --------
-    >>> read_budget("4min").seconds
-    240.0
-    """
+    """Read a number of draws, or a time."""
     if isinstance(budget, str) and not budget.isdigit():
         found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|h)", budget)
         if found is None or not float(found[1]):

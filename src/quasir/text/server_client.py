@@ -148,13 +148,7 @@ class Client:
 
 
 def server_root(url: str) -> str:
-    """Return the address of a server without ``/v1``.
-
-    Examples
-    --------
-    >>> server_root("http://127.0.0.1:8000/v1/")
-    'http://127.0.0.1:8000'
-    """
+    """Return the address of a server without ``/v1``."""
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError) as error:

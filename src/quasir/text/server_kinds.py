@@ -301,10 +301,7 @@ class _LlamaCpp(Protocol):
         return Drawn(list(answer["tokens"]), log_q, answer["stop_type"] == "eos")
 
     def _listed(self, prefix: Sequence[int], token: int, sampling: Sampling) -> float:
-        """Return the log-probability of a token from the list of most probable ones.
-
-        Another token is made certain, whose text is whole; that does not change the list.
-        """
+        """Return the log-probability of a token from the list of most probable ones."""
         plain = self.encode("a")[0]
 
         def read(answer: Any) -> dict[int, float]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from quasir.draws.noise import tvd_of_noise
+from quasir.draws.draw_blocks import tvd_of_noise
 from quasir.errors import InputError, ServerError
 from quasir.text.server_kinds import Drawn, Protocol, Sampling
 
@@ -208,10 +208,7 @@ class Prober:
 
 
 def _chi_square(count: Counter[int], share: dict[int, float]) -> tuple[float, float]:
-    """Return the p-value of the counts, and the sum of the probabilities of what was drawn.
-
-    Tokens whose expected count is small are one cell, with all those that were not drawn.
-    """
+    """Return the p-value of the counts, and the sum of the probabilities of what was drawn."""
     n = count.total()
     large = [token for token in count if n * share[token] >= EXPECTED]
     expected = np.array([n * share[token] for token in large] + [0.0])

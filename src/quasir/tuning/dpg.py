@@ -382,10 +382,7 @@ class Loop:
         )
 
     def finish(self, whole: bool) -> CausalLM:
-        """Write the result, and return the best weights as a proposal.
-
-        A run that did not reach its end (`whole`) keeps its checkpoint.
-        """
+        """Write the result, and return the best weights as a proposal."""
         weights = self.best["average"]
         if whole and self.best_step == 0:
             warnings.warn(

@@ -86,10 +86,7 @@ def evaluate(held_out: Pool, log_pi: Array) -> Evaluation:
 
 
 def better_by(held_out: Pool, new: Array, old: Array) -> Estimate:
-    """Return by how many nats KL(p, pi) is lower for a new log pi than for an old one.
-
-    Both use the same draws, so the difference is known more precisely than either distance.
-    """
+    """Return by how many nats KL(p, pi) is lower for a new log pi than for an old one."""
     n, kept = held_out.n, held_out.possible
     times = held_out.stands_for[kept]
     w = np.exp(held_out.log_weight[kept] - held_out.log_z)

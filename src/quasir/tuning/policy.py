@@ -45,12 +45,7 @@ AVERAGING = 0.98
 
 
 class Policy:
-    """A copy of a base model of which all weights, or those of a LoRA adapter, are tuned.
-
-    `lora` is the rank of an adapter on all linear layers of the blocks; None tunes every weight.
-    `seed` is that of the adapter's initial weights. `lm` is the policy as a proposal, with the
-    base's prompt and temperature: it draws and scores with the current weights.
-    """
+    """A copy of a base model of which all weights, or those of a LoRA adapter, are tuned."""
 
     def __init__(self, base: CausalLM, lora: int | None, seed: int) -> None:
         self.base = base
@@ -106,10 +101,7 @@ class Policy:
         return CausalLM(model=model, tokenizer=self.base.tokenizer, **settings)
 
     def log_probs(self, texts: Texts) -> Tensor:
-        """Return log pi(x) of each text as a tensor with a gradient.
-
-        The texts must be ones that can be drawn. The precision is that of the weights.
-        """
+        """Return log pi(x) of each text as a tensor with a gradient."""
         lm, n = self.lm, len(texts)
         asked, scored = scored_tokens(texts, lm.end, lm.max_tokens)
         tokens, keep = (torch.from_numpy(each).to(lm.device) for each in (asked, scored))
@@ -146,10 +138,7 @@ class Diverged(Exception):
 
 
 class Learner:
-    """A policy that is being tuned: its weights, their average, and AdamW's state.
-
-    Evaluation, drawing and the final result always use the average.
-    """
+    """A policy that is being tuned: its weights, their average, and AdamW's state."""
 
     def __init__(self, policy: Policy, rate: float, batch: int, seed: int) -> None:
         self.policy, self.rate, self.batch, self.seed = policy, rate, batch, seed
@@ -164,10 +153,7 @@ class Learner:
         self.taken = 0
 
     def step(self, batches: Minibatches, texts: Texts, number: int, pace: float = 1.0) -> None:
-        """Take step `number` of the run; its random numbers depend on (seed, number) only.
-
-        `pace` is a factor on the learning rate.
-        """
+        """Take step `number` of the run; its random numbers depend on (seed, number) only."""
         policy = self.policy
         index = batches.take(self.batch, stream(self.seed, Purpose.TUNE_BATCH, number))
         log_pi = policy.log_probs(texts.take(index))
@@ -231,11 +217,7 @@ FACTS = "tuning.json"
 
 
 class Checkpoints:
-    """The state of a run and the weights of its proposals, in a folder or in memory.
-
-    Without a folder the proposals stay in memory and no state is saved. A resumed run must share
-    the options in `identity`, which is JSON-ready.
-    """
+    """The state of a run and the weights of its proposals, in a folder or in memory."""
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
         self.folder, self.identity = folder, identity

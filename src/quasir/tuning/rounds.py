@@ -109,12 +109,7 @@ class Pool:
         round: int,
         log_base: Array | None = None,
     ) -> None:
-        """Add the kept ones of `drawn` draws from proposal number `proposal`.
-
-        `scorers` score the draws by the other proposals, by number; a proposal without draws in
-        the pool needs no scorer. `log_base` is log q of proposal 0 if it is known; NaN entries
-        are computed.
-        """
+        """Add the kept ones of `drawn` draws from proposal number `proposal`."""
         columns = np.full((len(draws), self.log_q.shape[1]), np.nan)
         if log_base is not None:
             columns[:, 0] = log_base
@@ -230,11 +225,7 @@ HELD_OUT = 0.2
 
 
 class Rounds:
-    """The draws of a run, in one pool for training and one held out, and their proposals.
-
-    Proposal 0 is the base and proposal 1 the warm start, if there is one. The next ones are the
-    policies that became the proposal, in order.
-    """
+    """The draws of a run, in one pool for training and one held out, and their proposals."""
 
     COUNTS = ("count", "drawn", "made", "possible", "seconds", "proposals", "current", "first")
 
