@@ -91,7 +91,8 @@ def test_mistakes_are_found_before_any_model_is_loaded(change, words):
         ({"device": "cpu", "device_map": "auto"}, "not both"),
     ],
 )
-def test_settings_of_a_model_that_cannot_be_used(settings, words, tmp_path):
+def test_settings_of_a_model_that_cannot_be_used(settings, words, tmp_path, monkeypatch):
+    monkeypatch.setattr("quasir.text.loading.find_spec", lambda name: None)  # no bitsandbytes
     recipe = recipes.from_dict({"base": {"model": "quasir/biographies", **settings}})
     with pytest.raises(qr.errors.QuasirError, match=words):
         build(recipe, tmp_path)

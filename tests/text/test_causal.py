@@ -193,6 +193,20 @@ def test_bfloat16_weights_are_scored_as_they_are_drawn(tmp_path):
     assert batch.log_q.dtype == np.float64
 
 
+@pytest.mark.parametrize(("bits", "least"), [("8bit", 0.01), ("4bit", 1e-8)])
+def test_weights_of_few_bits_draw_and_state_their_noise(bits, least, tmp_path):
+    """bitsandbytes rounds activations too, so a float32 model of few bits is not without noise."""
+    words = tokenizer(["a", "b", "c", "d"])
+    llama(len(words), hidden_size=64, intermediate_size=128).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    lm = qr.text.CausalLM(str(tmp_path), max_tokens=12, quantization=bits)
+    assert lm.model.is_quantized
+    items, log_q = lm.sample(200, np.random.default_rng(0))
+    assert least < lm.mismatch < 0.5
+    assert np.abs(lm.log_prob(items) - log_q).max() < 0.5
+    assert qr.text.CausalLM(str(tmp_path), max_tokens=12).mismatch == 0.0
+
+
 def test_out_of_memory_halves_the_batch_and_says_so():
     lm = make()
     lm.sample(1, np.random.default_rng(1))  # the prompt is read once

@@ -88,20 +88,19 @@ def gpt2(vocabulary, seed=0, scale=0.5, **changes):
     return GPT2LMHeadModel(config).eval()
 
 
-def llama(vocabulary, seed=0):
+def llama(vocabulary, seed=0, **changes):
     """Return a Llama of random weights: rotary positions, grouped heads."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-    return LlamaForCausalLM(config).eval()
+    settings = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 32,
+        "initializer_range": 0.5,
+    }
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **settings | changes)).eval()
 
 
 def every_text(lm):

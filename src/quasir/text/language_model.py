@@ -248,7 +248,8 @@ class NetworkLM(Network, LanguageModel):
     @cached_property
     def mismatch(self) -> float:
         """The most that scores of draws differ from log q, in nats per text: 0 in float32."""
-        if self.model.dtype in (torch.float32, torch.float64):
+        exact = self.model.dtype in (torch.float32, torch.float64)
+        if exact and not getattr(self.model, "is_quantized", False):
             return 0.0
         items, log_q = self.sample(MEASURED, stream(0, Purpose.MISMATCH))
         return float(np.abs(self.log_prob(items) - log_q).max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,6 +98,8 @@ def _few_bits(quantization: str) -> Any:
         )
     from transformers import BitsAndBytesConfig
 
+    # It says at every product that it rounds activations; a certificate states what that adds.
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     return BitsAndBytesConfig(**{f"load_in_{quantization}": True})
 
 
