@@ -189,7 +189,6 @@ def test_too_few_draws_for_any_sample_leave_the_rate_out():
         ({"rates": []}, "no rates"),
         ({"n": 0}, "n is 0"),
         ({"runs": 0}, "runs is 0"),
-        ({"burn_in": -1}, "burn_in"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, message):

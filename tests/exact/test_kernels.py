@@ -242,7 +242,7 @@ def informed(sampler, states, log_p, log_back=None):
     """Return the matrix of Gibbs with gradients over all states of a target."""
     size, k = sampler.target.size, sampler.target.categories
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
-    gradient = sampler.gradient(states)
+    gradient = sampler._gradient(states)
     if sampler.site_first:
         moves = np.stack(
             [log_values(states[:, i], gradient[:, i]) for i in range(size)], axis=1
@@ -297,7 +297,7 @@ def test_gibbs_keeps_p_even_by_a_wrong_gradient(name):
 def test_the_guess_is_exact_where_sites_meet_in_pairs(name):
     target = lattices()[name]
     states = UniformStates(target.size, target.categories).support
-    log_p, gradient = target.log_score(states), GibbsWithGradients(target).gradient(states)
+    log_p, gradient = target.log_score(states), GibbsWithGradients(target)._gradient(states)
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
     for x, state in enumerate(states):
         for i in range(target.size):
@@ -342,7 +342,7 @@ def test_a_step_of_gibbs_is_a_move_of_the_matrix(site_first):
     target = lattices()["RBM"]
     states = UniformStates(4, 2).support
     log_p, sampler = target.log_score(states), GibbsWithGradients(target, site_first=site_first)
-    gradient = sampler.gradient(states)
+    gradient = sampler._gradient(states)
     place = {tuple(x): i for i, x in enumerate(states.tolist())}
     for x, state in enumerate(states):
         moves = log_moves(states[[x]], gradient[[x]])[0]

@@ -88,10 +88,10 @@ def matrix_and_p(sampler, states, right=True):
     p = np.exp(log_p) / np.exp(log_p).sum()
     if sampler.site_first:
         sites = [np.full(len(states), i) for i in range(target.size)]
-        moves = [log_values(states[:, s[0]], sampler.gradient_at(states, s)) for s in sites]
+        moves = [log_values(states[:, s[0]], sampler._gradient_at(states, s)) for s in sites]
         moves = np.stack(moves, axis=1) - np.log(target.size)
     else:
-        moves = log_moves(states, sampler.gradient(states))
+        moves = log_moves(states, sampler._gradient(states))
     np.testing.assert_allclose(np.exp(moves).sum(axis=(1, 2)), 1, atol=1e-12)
     matrix = np.zeros((len(states), len(states)))
     for (x, state), i in itertools.product(enumerate(states), range(target.size)):

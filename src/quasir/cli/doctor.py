@@ -28,8 +28,6 @@ from quasir.proposals import from_scipy
 
 PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "typer", "matplotlib")
 OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;\s*extra == ['\"](?P<extra>\w+)['\"]")
-"""A requirement of an extra, as the metadata of an installed package has it."""
-
 
 Server = Annotated[str | None, typer.Option(help="Address of a model's server to probe instead.")]
 Model = Annotated[str | None, typer.Option(help="The model's name on the server.")]
@@ -58,20 +56,17 @@ def doctor(json: Json = False, server: Server = None, model: Model = None, key: 
         if not probe.good_for:
             raise typer.Exit(FAILED)
         return
+    hub = os.environ.get("HF_HOME") or str(Path("~/.cache/huggingface").expanduser())
+    own = {"quasir": __version__, "python": platform.python_version()}
     facts: dict[str, dict[str, Any]] = {
-        "versions": {
-            "quasir": __version__,
-            "python": platform.python_version(),
-            **{name: _version(name) for name in PACKAGES},
-        },
+        "versions": own | {name: _version(name) for name in PACKAGES},
         "extras": extras(),
         "devices": devices(),
         "places": {
             "python": sys.executable,
             "quasir": str(files("quasir")),
             "models": str(files("quasir") / "text" / "models"),
-            "hub cache": os.environ.get("HF_HOME")
-            or str(Path("~/.cache/huggingface").expanduser()),
+            "hub cache": hub,
             "cache": str(cache_folder()),
         },
     }
@@ -103,13 +98,12 @@ def extras() -> dict[str, str]:
         lines = []
     for found in filter(None, map(OF_EXTRA.match, lines)):
         packages.setdefault(found["extra"], {})[found["package"]] = _version(found["package"])
+    packages.pop("dev", None)
     told = {}
     for extra, versions in sorted(packages.items()):
         there = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
         absent = ", ".join(name for name, number in versions.items() if not number)
-        parts = [there, f"not installed: {absent}" if absent else ""]
-        told[extra] = "; ".join(filter(None, parts))
-    told.pop("dev", None)
+        told[extra] = "; ".join(filter(None, [there, absent and f"not installed: {absent}"]))
     return told
 
 
@@ -137,9 +131,7 @@ def devices() -> dict[str, str]:
 
 BETA, DRAWS = 2.0, 200_000
 EXACT = {"acceptance_rate": 0.498182, "tvd": 0.00353111, "kl": 0.00048655}
-"""Poisson(11) from Poisson(10) at beta = 2, by summation over the integers."""
-MOST = 5.0
-"""Standard errors that an estimate may be away; by chance it is further once in a million."""
+MOST = 5.0  # standard errors that an estimate may be away; by chance once in a million
 
 
 def self_test() -> list[dict[str, Any]]:

@@ -28,10 +28,10 @@ from quasir.runs.active_run import begin, prepare
 from quasir.runs.pipeline import draw_all
 from quasir.store import MANIFEST, locked
 
+__all__ = ["draw"]
+
 
 class EngineName(StrEnum):
-    """What draws."""
-
     local = "local"
     ray = "ray"
 

@@ -21,15 +21,11 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 an error, or stdout cannot be written; 2 a wrong command line, value "
     "or recipe; 70 a bug in quasir; 130 stopped by hand."
 )
-LONGEST = 300
-"""Characters of an unforeseen error's own message that are shown; the file has the rest."""
+LONGEST = 300  # characters of an unforeseen error's own message that are shown
 
 
 def prepare_streams() -> None:
-    """Let stdout and stderr take every character; open those that are closed, on nothing.
-
-    A lone surrogate in JSON becomes its escape, which is JSON too.
-    """
+    """Let stdout and stderr take every character; open those that are closed, on nothing."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -59,10 +55,7 @@ def code_of(command: Callable[[], object], arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return FAILED  # the reader wanted no more
     except MemoryError:
-        say(
-            "error: the memory is full. Ask for fewer draws or samples, or give --stream where "
-            "the command has it."
-        )
+        say("error: the memory is full. Ask for fewer draws or samples, or give --stream.")
         return FAILED
     except Exception as error:
         return _unforeseen(error, arguments)
@@ -80,10 +73,7 @@ def _unforeseen(error: Exception, arguments: Sequence[str]) -> int:
         return FAILED
     path = write_traceback(error, arguments)
     say(f"error: {type(error).__name__}: {_shown(str(error)) or 'no message'}")
-    say(
-        "this is a bug in quasir: please report it, with the output of `quasir doctor` and the "
-        f"file {path}"
-    )
+    say(f"this is a bug in quasir: please report it with `quasir doctor` and the file {path}")
     return BUG
 
 

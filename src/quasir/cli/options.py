@@ -22,10 +22,8 @@ from quasir.estimation.quantities import GUARANTEED, OPTIONS
 from quasir.runs.stored_run import Run
 
 Name = TypeVar("Name", str, os.PathLike[str])
-MOST_DRAWS = 10**12
-"""Draws of a run, at most: a larger number is a slip, since its list of shards fills the memory."""
-MOST_SAMPLES = 10**9
-"""Samples, at most: they are held in memory."""
+MOST_DRAWS = 10**12  # of a run: the list of its shards would fill the memory
+MOST_SAMPLES = 10**9  # they are held in memory
 
 
 def finite(value: float | None) -> float | None:
@@ -58,8 +56,7 @@ def nameable(value: Name) -> Name:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise typer.BadParameter(
-                f"{os.fspath(value)[:40]!r}... has {len(os.fspath(value)):,} characters, more than "
-                "a file's name can have."
+                f"{os.fspath(value)[:40]!r}... has more characters than a file's name can have."
             ) from error
     except ValueError as error:  # a null character
         raise typer.BadParameter(f"{os.fspath(value)[:40]!r} is no name of a file.") from error

@@ -32,10 +32,10 @@ from quasir.runs.unfinished import kept_draws
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, holder_ended
 
-RECENT = 16
-"""The speed is measured on so many of the last shards."""
-FEW = 200
-"""With more contexts, what holds over all is computed only if a rule needs it: it takes seconds."""
+__all__ = ["watch"]
+
+RECENT = 16  # shards, the last ones, that the speed is measured on
+FEW = 200  # contexts up to which what holds over all is computed unasked: it takes seconds
 RULE = re.compile(r"(?:(?P<least>ess|(?P<error>.+)_se)\s*=|(?P<most>tvd|kl)\s*<=)\s*([0-9.eE+-]+)")
 
 
@@ -78,10 +78,11 @@ def watch(
             glance = watcher.look()
             why = glance.reached(rules)
             over = ended or glance.complete or glance.stopped is not None
+            there = glance.draws + glance.unfinished
             if live is not None:
                 live.update(Text(str(glance)), refresh=True)
-            elif glance.draws + glance.unfinished != shown:
-                shown = glance.draws + glance.unfinished
+            elif there != shown:
+                shown = there
                 print(jsonlib.dumps(glance.to_dict()) if json else glance, flush=True)
             if why is not None and not over:
                 ask_to_stop(run, why)
@@ -122,12 +123,10 @@ class Glance:
 
     @property
     def complete(self) -> bool:
-        """Whether all draws are made."""
         return self.wanted is not None and self.draws >= self.wanted
 
     @property
     def seconds_left(self) -> float | None:
-        """Time for the remaining draws at this speed."""
         if self.wanted is None or not self.draws_per_second:
             return None
         return max(self.wanted - self.draws - self.unfinished, 0) / self.draws_per_second
@@ -153,7 +152,6 @@ class Glance:
         return "; ".join(filter(None, said)) if all(said) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary."""
         content = vars(self) | {"run": str(self.run), "seconds_left": self.seconds_left}
         curve, whole = content.pop("curve"), content.pop("whole")
         if (progress := content.pop("progress")) is not None:
@@ -175,13 +173,18 @@ class Glance:
                 line += f" on {self.machines} machines"
         if self.seconds_left is not None and not self.complete:
             line += f", {clock(self.seconds_left)} left"
-        parts: list[object] = [line]
-        if (over := self.progress) is not None:
-            begun, contexts = over["contexts_begun"], over["contexts"]
-            parts.append(f"round {over['rounds']}; {begun:,} of {contexts:,} contexts have draws")
-        curve = None if self.curve is None else curve_text(self.curve, rows=5)
-        parts += [part for part in (self.whole, curve, self.certificate) if part is not None]
-        return "\n".join(map(str, parts))
+        over, curve = self.progress, self.curve
+        parts = [
+            line,
+            over
+            and "round {rounds}; {contexts_begun:,} of {contexts:,} contexts have draws".format(
+                **over
+            ),
+            self.whole,
+            curve and curve_text(curve, rows=5),
+            self.certificate,
+        ]
+        return "\n".join(str(part) for part in parts if part is not None)
 
 
 class Watcher:
@@ -207,7 +210,6 @@ class Watcher:
             )
 
     def look(self) -> Glance:
-        """Return the run as it is now."""
         run = Run(self.folder)
         store, counts = run.store, run.store.counts()
         draws, seen = int(counts.sum()), dict[str, Any]()
@@ -240,26 +242,20 @@ class Watcher:
         if known != self._hashes:
             # Shards were drawn again, so the merged summary is out of date.
             self._merged, self._hashes = None, []
-        last = None
+        whole = self._merged
         for number in numbers[len(self._hashes) :]:
             summary = shard_summary(store, number, keep=False)
             if summary is None:
                 break  # rewritten after the manifest was read; the next look includes it
+            whole = Summary.merged([summary] if whole is None else [whole, summary])
             if store.shards[number].draws < store.shard_size:
-                last = summary
                 break
-            parts = [summary] if self._merged is None else [self._merged, summary]
-            self._merged = Summary.merged(parts)
+            self._merged = whole
             self._hashes.append(store.shards[number].sha256)
-        parts = [part for part in (self._merged, last) if part is not None]
-        if not parts:
-            return None
-        whole = Summary.merged(parts)
-        return whole if whole.tail_is_whole else summarise(store, keep=False)
+        return whole if whole is None or whole.tail_is_whole else summarise(store, keep=False)
 
 
 def _chosen(curve: Curve, run: Run) -> dict[str, Any]:
-    """Return a curve, and the certificate that the recipe chooses on it."""
     certificate = short = None
     if run.has_recipe:
         try:
@@ -273,26 +269,19 @@ def speed_of(store: Store) -> float | None:
     """Return the draws per second of all workers together, from the last shards that were made."""
     timed = [shard for _, shard in sorted(store.shards.items()) if shard.seconds][-RECENT:]
     seconds = sum(shard.seconds or 0.0 for shard in timed)
-    if not seconds:
-        return None
-    return float(sum(shard.draws for shard in timed) / seconds * (store.manifest.workers or 1))
+    workers = store.manifest.workers or 1
+    return sum(shard.draws for shard in timed) / seconds * workers if seconds else None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a run is stopped at: a guarantee ("most"), an "error" of an estimate, or an "ess".
-
-    A guarantee is right under continuous watching, and also where the draws choose beta: the least
-    beta at which the request is guaranteed is guaranteed together with all larger ones
-    (docs/records/proofs.md).
-    """
+    """What a run is stopped at: a guarantee ("most"), an "error" of an estimate, or an "ess"."""
 
     kind: str
     name: str
     value: float
 
     def reached(self, certificate: Certificate, curve: Curve) -> str | None:
-        """Return in words what is reached at the certificate's beta, or None if it is not."""
         at = f"at beta = {level_text(certificate.log_beta)}, from {certificate.n:,} draws"
         if self.kind == "ess":
             said, met = f"the effective sample size is {certificate.ess:,.0f} {at}", certificate.ess
@@ -302,6 +291,8 @@ class Rule:
             return f"{self.name} is {estimate} {at}" if estimate.se <= self.value else None
         if (guarantee := certificate.guarantee) is None:
             return None
+        # Where the draws choose beta, the least one at which the request is guaranteed is
+        # guaranteed together with all larger ones (docs/records/proofs.md).
         try:
             least = curve.at(**{self.name: self.value}, confidence=guarantee.confidence)
         except UnreachableError:
@@ -321,9 +312,8 @@ def parse_stop_rule(text: str) -> Rule:
         value = -1.0
     if match is None or not value > 0:
         raise InputError(
-            f"{text!r} is nothing to stop at: give a guarantee, as in tvd<=0.1, the standard error "
-            "of an estimate, as in tvd_se=0.005 or moment:female_se=0.01, or an effective sample "
-            "size, as in ess=1000."
+            f"{text!r} is nothing to stop at: give a guarantee (tvd<=0.1), a standard error "
+            "(tvd_se=0.005, moment:female_se=0.01) or an effective sample size (ess=1000)."
         )
-    kinds = {kind: match[kind] for kind in ("most", "error") if match[kind]} or {"ess": "ess"}
-    return Rule(*next(iter(kinds.items())), value)
+    kind = next((kind for kind in ("most", "error") if match[kind]), "ess")
+    return Rule(kind, match[kind] if kind != "ess" else kind, value)

@@ -1,8 +1,4 @@
-"""Samplers at equal cost on stored draws (appendices F and G of the paper).
-
-At one rate all samplers are given the same stretches of the pool, one for each run, and each pays
-about ``steps`` proposals for a sample, the inverse of the acceptance rate.
-"""
+"""Samplers at equal cost, on the same stretches of stored draws (appendices F and G)."""
 
 from __future__ import annotations
 
@@ -37,12 +33,14 @@ from quasir.runs.pipeline import draw_all
 from quasir.samplers import IMH, SIR, IncrementalQRS
 from quasir.store import MANIFEST, Store, locked
 
+__all__ = ["SAMPLERS", "compare", "compare_recipe"]
+
 
 class _Stored:
     """Stands for P and q where draws are replayed: neither is called."""
 
     def log_score(self, items: Any) -> Any:
-        raise AssertionError("stored draws have been scored and drawn")
+        raise AssertionError
 
     log_prob = sample = log_score
 
@@ -79,19 +77,16 @@ def _keep_qrs(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
 
 
 def _keep_imh(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-    """Keep one state in `steps` of one chain, after a burn-in."""
     chain = IMH(STORED, STORED, burn_in=cost.burn_in, thin=cost.steps).replay(stretch, n)
     return Kept(np.asarray(chain.items), chain.proposals, chain.warnings)
 
 
 def _keep_reset_imh(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-    """Run a chain of `steps` states for each sample, its wait for a start included."""
     chain = IMH(STORED, STORED, reset=cost.chain).replay(stretch, n)
     return Kept(np.asarray(chain.items), chain.proposals, chain.warnings)
 
 
 def _keep_sir(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
-    """Draw n of the first n*steps draws by their weights."""
     # Where none of these has P(x) > 0, take all draws up to the first that has.
     first = int(np.argmax(stretch.log_p > -np.inf)) + 1
     candidates = stretch.take(np.arange(max(n * cost.steps, first)))
@@ -100,25 +95,18 @@ def _keep_sir(stretch: Draws, n: int, cost: Cost, seed: int) -> Kept:
 
 
 def draws_to_hold(n: int, possible: float) -> int:
-    """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side.
-
-    With s the share of draws with P(x) > 0, N draws hold N s of them on average, with a standard
-    deviation of at most sqrt(N s). N s - 6 sqrt(N s) = n has the solution
-    N s = (3 + sqrt(9 + n))^2.
-    """
+    """Return how many draws hold n with P(x) > 0, six standard deviations on the safe side."""
+    # N s - 6 sqrt(N s) = n, with s the share of these draws.
     return n if possible == 1 else math.ceil((3 + math.sqrt(9 + n)) ** 2 / possible)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A sampler in the comparison."""
-
     title: str  # in the table
     need: Callable[[int, Cost, float], int]  # draws for n samples, if a share has P(x) > 0
     keep: Callable[[Draws, int, Cost, int], Kept] = _keep_first
 
     def row(self, sampler: str, pool: Draws, stretches: Stretches, limit: int | None) -> Row:
-        """Run the sampler on every stretch, and return what was measured."""
         cost, n, measured = stretches.cost, stretches.n, []
         for run, stretch in enumerate(cut(pool, stretches)):
             # Items that are indices, so that no texts are copied.
@@ -162,41 +150,13 @@ def compare(
     methods: Mapping[str, Any] = METHODS,
     progress: Progress = False,
 ) -> Comparison:
-    """Run samplers over disjoint stretches of stored draws, and measure what they keep.
+    """Run samplers over `runs` disjoint stretches of stored draws, and measure what they keep.
 
-    Parameters
-    ----------
-    pool : Draws
-    samplers : sequence of str
-        Of `SAMPLERS`; the proposal itself is always a row.
-    rates : sequence of float
-        Samples per proposal; rounded to 1/k for whole k, since a chain keeps one state in k.
-    n, runs : int
-        Samples of each run, and runs; fewer where the pool is too small.
-    burn_in : int
-        Proposals before the first sample of a chain that is not reset.
-    recipe : Recipe, optional
-        Says which means are wanted, and which tokens the perplexity is over.
-    methods : mapping, optional
-        The samplers that can be named.
-    progress : bool or callable
-
-    Examples
-    --------
-    >>> from scipy import stats
-    >>> import quasir as qr
-    >>> target, proposal = qr.from_scipy(stats.poisson(11)), qr.from_scipy(stats.poisson(10))
-    >>> pool = qr.draw(target, proposal, 30_000, seed=0)
-    >>> found = compare(pool, ["qrs", "imh-reset"], [0.1], n=200, runs=10)
-    >>> for row in found.rows:
-    ...     print(row.method, row.n, row.runs, row.cells["draws_per_sample"], row.cells["tvd"])
-    proposal 200 10 1 ± 0 0.124 ± 0.0012
-    QRS 200 10 10 ± 0 ≤ 0.0067
-    IMH-reset-10 200 10 10 ± 0 unknown
+    A run has `n` samples, or fewer where the pool is too small. Rates, samples per proposal, are
+    rounded to 1/k. The `recipe` says which means are wanted, and what tokens the perplexity is of.
     """
     check_count("n", n)
     check_count("runs", runs)
-    check_count("burn_in", burn_in, least=0)
     names = list(dict.fromkeys(samplers))
     check_names(names, methods)
     possible = float((pool.log_p > -np.inf).mean())
@@ -205,10 +165,7 @@ def compare(
     if not costs:
         raise InputError("there are no rates to compare at: give at least one, such as 0.1.")
     if not possible:
-        raise InputError(
-            f"none of the {len(pool):,} draws had P(x) > 0, so no sampler can keep a sample: "
-            "use a proposal that reaches the target's support, or draw more."
-        )
+        raise InputError(f"none of the {len(pool):,} draws had P(x) > 0: use another proposal.")
     used = [methods[name] for name in names]
     every = [stretches_for(len(pool), possible, cost, used, n, runs) for cost in costs]
     limit, no_ppl = token_limit(recipe, pool.items)
@@ -234,7 +191,6 @@ def compare(
 
 
 def check_names(names: Sequence[str], known: Collection[str] = SAMPLERS) -> None:
-    """Refuse a sampler that is not known."""
     for name in names:
         if name not in known:
             raise InputError(f"no sampler is called {name!r}: there are {', '.join(known)}.")
@@ -254,7 +210,6 @@ def stretches_for(
 
 
 def cut(pool: Draws, stretches: Stretches) -> list[Draws]:
-    """Return the draws of each run."""
     starts = range(0, stretches.runs * stretches.length, stretches.length)
     return [pool.take(np.arange(start, start + stretches.length)) for start in starts]
 
@@ -281,7 +236,6 @@ def measure(
 
 
 def row_of(sampler: str, method: str, cost: Cost, n: int, measured: Sequence[Any]) -> Row:
-    """Put the runs of one sampler together: the numbers and the warnings of each."""
     cells = {key: Cell.of([numbers[key] for numbers, _ in measured]) for key in measured[0][0]}
     for key in ("tvd", "kl"):
         cells[key] = Cell.of([numbers[key] for numbers, _ in measured if key in numbers], UNKNOWN)
@@ -326,11 +280,7 @@ def compare_recipe(
     reporter: Reporter | None = None,
     **options: Any,
 ) -> tuple[Path, Comparison]:
-    """Compare samplers on the draws of a recipe's run, and write the tables into its folder.
-
-    `recipe` is a built-in recipe's name, a YAML file, a run's folder, or a folder of saved draws.
-    No model is loaded where the draws are there. The options are those of `compare`.
-    """
+    """Compare samplers on the draws of a recipe's run, and write the tables into its folder."""
     reporter = reporter or Quiet()
     check_names(samplers)
     if not samplers:

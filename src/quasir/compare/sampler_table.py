@@ -15,6 +15,8 @@ from quasir.core.files import make_folder, write_text
 from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.metrics import Runs, over_runs
 
+__all__ = ["Comparison"]
+
 UNKNOWN, NONE = "unknown", "-"
 BLEU = 5  # longest n-grams of Self-BLEU, as in the paper's tables
 WIDTH = 100  # characters in a line of a table, at most; a single wide column may exceed it
@@ -61,14 +63,12 @@ class Cell:
 
     @classmethod
     def of(cls, numbers: Sequence[float | Estimate], empty: str = NONE) -> Cell:
-        """Return the cell of one number or estimate for each run."""
         estimates = [one for one in numbers if isinstance(one, Estimate)]
         ses, highs = (tuple(float(getattr(e, end)) for e in estimates) for end in ("se", "high"))
         return cls(tuple(map(float, numbers)), ses, highs, empty)
 
     @property
     def known(self) -> bool:
-        """Whether every run has a value."""
         return bool(self.values) and all(map(math.isfinite, self.values))
 
     @property
@@ -78,21 +78,17 @@ class Cell:
 
     @property
     def runs(self) -> Runs:
-        """Mean and standard deviation over the runs."""
         return over_runs(self.values)
 
     @property
     def claimed(self) -> float:
-        """The mean of the standard errors; NaN where a run has none."""
         return sum(self.ses) / len(self.ses) if self.ses else math.nan
 
     @property
     def high(self) -> float:
-        """The largest of the upper ends of the intervals."""
         return max(self.highs, default=math.nan)
 
     def text(self, scale: float = 1.0) -> str:
-        """Return what the table shows; a scale of 100 gives per cent."""
         if not self.known:
             return self.empty
         if self.unseen:
@@ -110,7 +106,6 @@ class Cell:
         return self.text()
 
     def columns(self, name: str) -> dict[str, Any]:
-        """Return mean and sd, and for estimates the claimed se and bound, for CSV and JSON."""
         estimated = bool(self.ses) or self.empty == UNKNOWN
         keys = [name, f"{name}_sd"] + [f"{name}_se", f"{name}_high"] * estimated
         if not self.known:
@@ -122,8 +117,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One sampler at one rate."""
-
     sampler: str  # its name on the command line
     method: str  # its name in the table
     cost: Cost
@@ -138,7 +131,6 @@ class Row:
         return 1 / self.cells["draws_per_sample"].runs.mean
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a flat JSON-ready dictionary."""
         filled: dict[str, Any] = {"method": self.method, "sampler": self.sampler}
         filled |= {"rate": self.cost.rate, "n": self.n, "runs": self.runs}
         for key, cell in self.cells.items():
@@ -183,7 +175,6 @@ class Comparison:
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with the columns of all rows; None gives an empty field."""
     file = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -193,8 +184,6 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def samplers_markdown(found: Comparison, name: str, width: int = WIDTH) -> str:
-    """Return the table of samplers and its notes, as Markdown."""
-
     def texts(key: Key, scale: float = 1.0) -> list[str]:
         return [row.cells[key].text(scale) for row in found.rows]
 
@@ -242,7 +231,6 @@ def _table(columns: list[list[str]]) -> str:
 
 
 def bullet_list(notes: Sequence[str], width: int = WIDTH) -> str:
-    """Return notes as a Markdown list, wrapped."""
     return "\n".join(
         textwrap.fill(f"- {note}", width, subsequent_indent="  ", break_on_hyphens=False)
         for note in notes

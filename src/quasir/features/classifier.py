@@ -23,6 +23,8 @@ from quasir.errors import InputError, QuasirWarning
 from quasir.targets.factors import Tilt, reward
 from quasir.targets.feature import Feature
 
+__all__ = ["classifier", "reward_model"]
+
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
 AT_ONCE = 32
 """Texts that a network reads in one batch."""
@@ -147,8 +149,6 @@ def reward_model(
 
 @dataclass(frozen=True)
 class Score:
-    """What a classifier says of each item."""
-
     network: Classifier
     label: str | None
     value: str
@@ -157,7 +157,6 @@ class Score:
     hypothesis: str | None
 
     def __call__(self, items: Items) -> Any:
-        """Return a number or a boolean for each item."""
         distinct = list(dict.fromkeys(text_of(item) for item in items))
         rows = dict(zip(distinct, self._scores(distinct), strict=True))
         scores = np.array([rows[text_of(item)] for item in items], dtype=np.float64)
@@ -196,14 +195,12 @@ class Classifier:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the model, or None if it must come from a hub."""
         built_in = BUILT_IN / self.name.removeprefix("quasir/")
         path = built_in if self.name.startswith("quasir/") else Path(self.name)
         return path if (path / "config.json").is_file() else None
 
     @property
     def is_here(self) -> bool:
-        """Whether no hub need be asked for it."""
         return self._pair is not None or self.folder is not None
 
     @property
@@ -218,7 +215,6 @@ class Classifier:
 
     @property
     def loaded(self) -> tuple[Any, Any]:
-        """The network and its tokenizer."""
         return self._pair or _load(self.name, self.folder, self.revision)
 
     @property
@@ -262,7 +258,6 @@ class Classifier:
         return shares
 
     def __call__(self, *columns: Sequence[str]) -> Array:
-        """Return the logits of texts, or of pairs of texts, one row each."""
         import torch
 
         network, tokenizer = self.loaded

@@ -15,6 +15,8 @@ from quasir.core.types import Items
 from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature, WordGroup
 
+__all__ = ["contains", "length", "pronouns", "search", "words"]
+
 LIMIT = 5.0  # most seconds of computing for one text: some patterns take longer than the universe
 NO_REPEAT = re.compile(r"(\\.)|\{(?!\d*,?\d*\})", re.DOTALL)
 """A brace that is no count, as in {2,3}: it stands for itself, but begins more in `regex`."""
@@ -152,7 +154,6 @@ def length(
 
 
 def whole_words(words: Iterable[str]) -> str:
-    """Return the pattern that finds any of the words as a whole word."""
     # The longest first, so that "New York" is not cut to "New".
     longest_first = sorted(set(words), key=len, reverse=True)
     return rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
@@ -184,7 +185,6 @@ class _Found:
         return found
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the places that match; none if that takes too long."""
         limit = {} if self.pattern is None else {"timeout": LIMIT}
         try:
             found = [match.span() for match in self.compiled.finditer(text, **limit)]
@@ -193,7 +193,6 @@ class _Found:
         return [(start, end) for start, end in found if end > start]
 
     def feature(self, *groups: WordGroup) -> Feature:
-        """Return the feature; `groups` are the words that it looks for."""
         made = Feature(self.name, self, batched=True, spans=self.spans, boolean=True)
         made.word_groups = groups
         return made

@@ -20,6 +20,8 @@ from quasir.core.types import Array, Items
 from quasir.errors import FeatureError, InputError
 from quasir.targets.feature import Feature
 
+__all__ = ["similarity"]
+
 Embed = Callable[[list[str]], Any]
 MODEL = "sentence-transformers/all-mpnet-base-v2"  # the paper's embedding model
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
@@ -81,7 +83,6 @@ class Cosine:
     embed: Embed
 
     def __call__(self, items: Items) -> Any:
-        """Return a number or a boolean for each item."""
         own = self._own
         cosines = _unit(self.embed([text_of(item) for item in items])) @ own
         # Rounding may put the cosine of a text with itself above 1.
@@ -94,7 +95,6 @@ class Cosine:
 
 
 def _unit(rows: Any) -> Array:
-    """Return rows of length 1."""
     array = np.atleast_2d(reals("embeddings", rows, FeatureError).astype(np.float64))
     norm = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norm > 0, norm, 1.0)
@@ -113,7 +113,6 @@ class SentenceModel:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the model, or None if it must come from a hub."""
         if self.name.startswith("quasir/"):
             built_in = BUILT_IN / self.name.removeprefix("quasir/")
             if not (built_in / MARK).is_file():

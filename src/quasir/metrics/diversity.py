@@ -18,6 +18,8 @@ from quasir.core.types import Array, Items
 from quasir.errors import InputError
 from quasir.metrics.moments import item_column
 
+__all__ = ["distinct", "self_bleu", "unique_share"]
+
 Unit = Literal["word", "character"]
 Codes = NDArray[np.int64]
 EPSILON = 0.1  # the numerator of a precision if no n-gram matches: Chen and Cherry (2014), method 1
@@ -100,7 +102,6 @@ def unique_share(texts: Items) -> float:
 
 
 def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
-    """Return the BLEU-n of each text against all the others."""
     check_count("n", n)
     codes, lengths = code(texts, unit)
     if len(lengths) < 2:
@@ -245,7 +246,6 @@ def code(items: Items, unit: Unit = "word") -> tuple[Codes, Codes]:
 
 
 def read_texts(items: Items) -> list[str]:
-    """Return the text of each item, as `quasir.core.items.text_of` has it."""
     # A list is read directly: to pack and unpack it would take longer than to split its texts.
     column = items if isinstance(items, (list, tuple)) else item_column(items)
     if isinstance(column, Coded):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ from quasir.draws.support import refuse_cut_support
 from quasir.errors import BudgetExceeded, InputError, QuasirWarning
 from quasir.samplers.results import SampleSet
 
+__all__ = ["CollectingSampler", "Collector", "Sampler"]
+
 MOST_BLOCKS = 64  # blocks proposed at once, at most
-LINE = 100  # longest description of a sampler
 STUCK = 0.1  # a chain is warned if it stayed on one state for more than this share of its steps
 STAYED = 20  # a stay of at most this many steps raises no warning, however short the chain is
 
@@ -34,26 +35,25 @@ Indices = NDArray[np.intp]
 Result_co = TypeVar("Result_co", bound=SampleSet, covariant=True)
 
 
-@dataclass(frozen=True)
-class Request:
-    """The arguments of one call of `sample`, checked."""
-
+class Request(NamedTuple):
     n: int
     seed: Seed
-    max_proposals: int | None
-    batch_size: int | None
-    progress: Progress
+    max_proposals: int | None = None
+    batch_size: int | None = None
+    progress: Progress = None
 
 
+@dataclass(eq=False, repr=False)
 class Sampler(ABC, Generic[Result_co]):
-    """P and q. A sampler says in `_sample` how it makes n samples."""
+    """P and q. A sampler says in `_sample` how it makes n samples; its options are its fields."""
 
+    target: Target
+    proposal: Proposal
+    log_beta: float = field(init=False)  # if the sampler has a beta
     verb: ClassVar[str] = "found"  # what happens to a draw that becomes a sample
-    log_beta: float  # if the sampler has a beta
 
-    def __init__(self, target: Target, proposal: Proposal) -> None:
-        check_pair(target, proposal)
-        self.target, self.proposal = target, proposal
+    def __post_init__(self) -> None:
+        check_pair(self.target, self.proposal)
 
     @abstractmethod
     def _sample(self, asked: Request) -> Result_co:
@@ -96,19 +96,13 @@ class Sampler(ABC, Generic[Result_co]):
         check_optional_count("batch_size", batch_size)
         return self._sample(Request(check_count("n", n), seed, max_proposals, batch_size, progress))
 
-    def _options(self) -> dict[str, Any]:
-        """Return the options to show in brackets; those that are None are left out."""
-        return {}
-
     def __repr__(self) -> str:
-        options = self._options().items()
-        given = "".join(f", {name}={short_repr(x, 20)}" for name, x in options if x is not None)
-        name, level = type(self).__name__, ""
-        if hasattr(self, "log_beta"):
-            level = f" at beta = {level_text(self.log_beta)}"
-        room = max((LINE - len(name) - len(given) - len(level) - 4) // 2, 12)
-        pair = f"{short_repr(self.target, room)}, {short_repr(self.proposal, room)}"
-        return f"{name}({pair}{given}){level}"
+        parts = [short_repr(self.target, 24), short_repr(self.proposal, 24)]
+        options = {each.name: each.default for each in fields(self)[2:] if each.init}
+        given = {name: vars(self)[name] for name in options if vars(self)[name] != options[name]}
+        parts += [f"{name}={short_repr(value, 20)}" for name, value in given.items()]
+        level = f" at beta = {level_text(self.log_beta)}" if hasattr(self, "log_beta") else ""
+        return f"{type(self).__name__}({', '.join(parts)}){level}"
 
     @property
     def beta(self) -> float:
@@ -117,11 +111,10 @@ class Sampler(ABC, Generic[Result_co]):
 
 
 class Collector(ABC, Generic[Result_co]):
-    """Takes draws piece by piece, and keeps those that a sampler needs.
+    """Takes draws piece by piece, new or stored, and keeps those that a sampler needs.
 
-    It sees the same draws in the same order whether they are new or stored, so `sample` and
-    `replay` agree. `n` samples are wanted, or all if it is None. `seen` draws were taken, and
-    the first `proposals` of them gave the `count` samples found so far.
+    `n` samples are wanted, or all if it is None. `seen` draws were taken, and the first
+    `proposals` of them gave the `count` samples found so far.
     """
 
     def __init__(self, n: int | None) -> None:
@@ -181,7 +174,6 @@ class CollectingSampler(Sampler[Result_co]):
         """Return an empty collector of n samples, or of all if n is None."""
 
     def _sample(self, asked: Request) -> Result_co:
-        """Draw from q, block by block, until the collector has n samples."""
         refuse_cut_support(self.target, self.proposal)
         n, budget, streams = asked.n, asked.max_proposals, DrawStreams.of(asked.seed)
         collector, report = self.collector(n), progress_of(asked.progress, self.verb)
@@ -203,7 +195,7 @@ class CollectingSampler(Sampler[Result_co]):
         return collector.result()
 
     def replay(self, draws: Draws, n: int | None = None) -> Result_co:
-        """Return the samples among stored draws: the first n, or all. Nothing is drawn.
+        """Return the samples among stored draws: the first n, or all.
 
         Raises
         ------
@@ -236,7 +228,6 @@ def fields_at_beta(
 
 
 def check_draws(draws: Draws) -> Draws:
-    """Return one or more draws; where they have no items, their indices are the items."""
     if not isinstance(draws, Draws) or not len(draws):
         raise InputError(f"draws are {short_repr(draws)}, but must be Draws, of one or more.")
     return draws if draws.items is not None else replace(draws, items=np.arange(len(draws)))
@@ -245,13 +236,9 @@ def check_draws(draws: Draws) -> Draws:
 def budget_exceeded(
     samples: SampleSet, n: int, proposals: int, verb: str = "found", what: str = "proposals"
 ) -> BudgetExceeded:
-    """Return the error for a used-up budget, with the samples found."""
-    found = len(samples)
-    need = (
-        f"At this rate {n:,} need about {math.ceil(n * proposals / found):.2g} {what}"
-        if found
-        else f"Nothing was {verb}"
-    )
+    found, need = len(samples), f"Nothing was {verb}"
+    if found:
+        need = f"At this rate {n:,} need about {math.ceil(n * proposals / found):.2g} {what}"
     return BudgetExceeded(
         f"{proposals:,} {what} gave {found:,} of {n:,} samples. {need}: allow for more, lower "
         "beta, or use a proposal closer to the target. This error's .samples has those found.",
@@ -274,15 +261,11 @@ def warn_if_hopeless(accepted: int, n: int, proposals: int) -> None:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Schedule:
-    """When a chain starts, and which of its states are samples.
+    """Which states of a chain are samples: those after steps burn_in + thin, burn_in + 2 thin, ...
 
-    A chain is a start, numbered 0, and steps 1, 2, ... after it. Without `reset` there is one
-    chain, and its samples are the states after steps burn_in + thin, burn_in + 2 thin, ... With
-    ``reset=k`` each sample is the last state of its own chain of k states, including the start.
-    This takes k proposals for each sample: the samples are i.i.d., and the paper's acceptance
-    rate is 1/k.
+    With ``reset=k`` each is the last state of its own chain of k states, including the start.
     """
 
     burn_in: int = 0
@@ -290,31 +273,12 @@ class Schedule:
     reset: int | None = None
 
     def __post_init__(self) -> None:
-        whole = {
-            "burn_in": check_count("burn_in", self.burn_in, least=0),
-            "thin": check_count("thin", self.thin),
-            "reset": check_optional_count("reset", self.reset, most=MOST),
-        }
-        for name, value in whole.items():
-            # A numpy integer of few bits would overflow.
-            object.__setattr__(self, name, value)
+        # A numpy integer of few bits would overflow.
+        self.burn_in = check_count("burn_in", self.burn_in, least=0)
+        self.thin = check_count("thin", self.thin)
+        self.reset = check_optional_count("reset", self.reset, most=MOST)
         if self.reset is not None and (self.burn_in or self.thin != 1):
-            raise InputError(
-                f"reset={self.reset} was given with burn_in={self.burn_in} and thin={self.thin}: "
-                "give reset alone, or the other two."
-            )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments that say it: `reset` alone, or the other two."""
-        if self.reset is not None:
-            return {"reset": self.reset}
-        return {"burn_in": self.burn_in, "thin": self.thin}
-
-    @property
-    def first(self) -> int:
-        """How many states a chain has up to its first sample, including the start."""
-        return self.states_for(1)
+            raise InputError("give reset alone, or burn_in and thin.")
 
     def states_for(self, n: int) -> int:
         """Return the least number of states that n samples need, including the starts."""
@@ -323,8 +287,7 @@ class Schedule:
     def cut(self, possible: NDArray[np.bool_], done: int) -> tuple[Indices, Indices, int]:
         """Return the indices of starts and of samples in a piece of candidates, and `done`.
 
-        `possible` says of each candidate whether P(x) > 0; a chain starts at the first True. The
-        current chain had `done` states before this piece; 0 if there is none.
+        A chain starts at the first `possible` one; it had `done` states before this piece.
         """
         n = len(possible)
         if self.reset is None:

@@ -16,6 +16,8 @@ from quasir.errors import InputError, ScoreError
 from quasir.samplers.local_chains import LocalSampler, Move, States, choose_column
 from quasir.targets.lattice import UniformStates, as_states
 
+__all__ = ["Differentiable", "GibbsWithGradients"]
+
 
 @runtime_checkable
 class Differentiable(Protocol):
@@ -87,22 +89,18 @@ class GibbsWithGradients(LocalSampler):
         proposal: Proposal | None = None,
         *,
         site_first: bool = False,
-        burn_in: int = 0,
-        thin: int = 1,
-        reset: int | None = None,
-        chains: int = 1,
+        **chain: Any,
     ) -> None:
         if not isinstance(target, Differentiable) or isinstance(target, type):
             raise InputError(
                 f"the target is {short_repr(target)}, but must have log_score(states), "
                 "grad(states), size and categories, as those of quasir.lattice have."
             )
-        check_count("size of the target", target.size)
         check_count("categories of the target", target.categories, least=2)
         check_bool("site_first", site_first)
         if proposal is None:
             proposal = UniformStates(target.size, target.categories)
-        super().__init__(target, proposal, burn_in, thin, reset, chains)
+        super().__init__(target, proposal, **chain)
         self.site_first = site_first
 
     def starts(self, items: Items) -> tuple[list[Any], Array]:
@@ -120,31 +118,29 @@ class GibbsWithGradients(LocalSampler):
             # The probability of the site is the same in both directions, and cancels.
             sites = (uniforms[:, 0] * self.target.size).astype(np.int64)
             own = x[rows, sites]
-            moves = log_values(own, self.gradient_at(x, sites))
+            moves = log_values(own, self._gradient_at(x, sites))
             values = choose_column(np.exp(moves), uniforms[:, 1])
             y[rows, sites] = values
-            back = log_values(values, self.gradient_at(y, sites))
+            back = log_values(values, self._gradient_at(y, sites))
             return y, values != own, moves[rows, values], back[rows, own]
-        joint = log_moves(x, self.gradient(x))
+        joint = log_moves(x, self._gradient(x))
         chosen = choose_column(np.exp(joint).reshape(len(x), -1), uniforms[:, 0])
         sites, values = np.divmod(chosen, self.target.categories)
         own = x[rows, sites]
         y[rows, sites] = values
-        back = log_moves(y, self.gradient(y))
+        back = log_moves(y, self._gradient(y))
         return y, values != own, joint[rows, sites, values], back[rows, sites, own]
 
-    def gradient(self, states: NDArray[np.int64]) -> Array:
-        """Return the gradient of log P in the one-hot rows: (states, sites, categories)."""
+    def _gradient(self, states: NDArray[np.int64]) -> Array:
         gradient = np.asarray(self.target.grad(states), dtype=np.float64)
         if gradient.shape == states.shape and self.target.categories == 2:
             gradient = np.stack([np.zeros_like(gradient), gradient], axis=-1)
         return self._checked(gradient, (*states.shape, self.target.categories))
 
-    def gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
-        """Return the gradient in the one-hot row of one site of each state."""
+    def _gradient_at(self, states: NDArray[np.int64], sites: NDArray[np.int64]) -> Array:
         grad_at = optional_attribute(self.target, "grad_at")
         if grad_at is None:
-            whole: Array = self.gradient(states)[np.arange(len(states)), sites]
+            whole: Array = self._gradient(states)[np.arange(len(states)), sites]
             return whole
         gradient = np.asarray(grad_at(states, sites), dtype=np.float64)
         return self._checked(gradient, (len(states), self.target.categories))
@@ -154,8 +150,7 @@ class GibbsWithGradients(LocalSampler):
         if not right or ((gradient > -np.inf).sum(axis=-1) < 2).any():
             raise ScoreError(
                 f"{name_of(self.target)} gave a gradient of shape {gradient.shape}, where {shape} "
-                f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite: -inf "
-                "is for a value that is never proposed, and each site needs two others."
+                f"is needed, with {int((~np.isfinite(gradient)).sum())} entries not finite."
             )
         return gradient
 
@@ -168,10 +163,7 @@ class GibbsWithGradients(LocalSampler):
 
 def log_values(own: NDArray[np.int64], gradient: Array) -> Array:
     """Return the log probability of proposing each value of a site; -inf for its own value."""
-    rows = np.arange(len(own))
-    half = (gradient - gradient[rows, own, None]) / 2
-    half[rows, own] = -np.inf
-    return _log_softmax(half)
+    return log_moves(own[:, None], gradient[:, None])[:, 0]
 
 
 def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
@@ -179,10 +171,7 @@ def log_moves(states: NDArray[np.int64], gradient: Array) -> Array:
     own = states[..., None]
     half = (gradient - np.take_along_axis(gradient, own, axis=2)) / 2
     np.put_along_axis(half, own, -np.inf, axis=2)
-    return _log_softmax(half.reshape(len(half), -1)).reshape(half.shape)
-
-
-def _log_softmax(rows: Array) -> Array:
+    rows = half.reshape(len(half), -1)
     below = rows - rows.max(axis=1, keepdims=True)
     logs: Array = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
-    return logs
+    return logs.reshape(half.shape)

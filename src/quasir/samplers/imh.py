@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from quasir.samplers.results import ChainSamples
 __all__ = ["IMH", "RejectionChain"]
 
 
+@dataclass(eq=False, repr=False)
 class IMH(CollectingSampler[ChainSamples]):
     """A Markov chain that proposes from q in every state; its stationary distribution is p.
 
@@ -61,25 +62,17 @@ class IMH(CollectingSampler[ChainSamples]):
     (1000, 10101, 'unknown')
     """
 
+    burn_in: int = 0
+    thin: int = 1
+    reset: int | None = None
+    bound: float | None = None
     verb = "found"
 
-    def __init__(
-        self,
-        target: Target,
-        proposal: Proposal,
-        burn_in: int = 0,
-        thin: int = 1,
-        reset: int | None = None,
-        bound: float | None = None,
-    ) -> None:
-        super().__init__(target, proposal)
-        self.schedule = Schedule(burn_in, thin, reset)
-        self.bound = None if bound is None else number("bound", bound)
-        if self.bound is not None and not self.bound >= 1:
-            raise InputError(f"bound is {short_repr(bound)}, but must be at least 1.")
-
-    def _options(self) -> dict[str, Any]:
-        return self.schedule.options | {"bound": self.bound}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.schedule = Schedule(self.burn_in, self.thin, self.reset)
+        if self.bound is not None and not number("bound", self.bound) >= 1:
+            raise InputError(f"bound is {short_repr(self.bound)}, but must be at least 1.")
 
     def collector(self, n: int | None) -> Collector[ChainSamples]:
         """Return a chain that has not started."""
@@ -202,7 +195,6 @@ class IndependentChain(Collector[ChainSamples]):
             self._log_w = float(log_w[states[-1]])
 
     def _count_steps(self, states: NDArray[np.intp], starts: NDArray[np.intp], stop: int) -> None:
-        """Count steps and moves up to `stop`; candidates before a start are not steps."""
         starts = starts[starts < stop]
         length = stop + self._done if self.schedule.reset is None else self.schedule.reset
         inside = min(length - self._done, stop) if self._done else 0
@@ -217,7 +209,7 @@ class IndependentChain(Collector[ChainSamples]):
             self._stay = stop - int(edges[-2])
 
     def result(self) -> ChainSamples:
-        k, alone = self.schedule.first, self.schedule.reset is not None
+        k, alone = self.schedule.states_for(1), self.schedule.reset is not None
         at_most = 1.0 if self.bound is None else (1 - 1 / self.bound) ** k
         distance = (
             f"unknown: the distribution of a chain's state number {k:,} tends to p as the chain "
@@ -241,15 +233,9 @@ class IndependentChain(Collector[ChainSamples]):
 def chain_states(log_w: Array, log_alpha: Array, log_w_here: float = -math.inf) -> NDArray[np.intp]:
     """Return the state after each candidate: its index, or -1 for the state before the first.
 
-    `log_w` is log P/q of each candidate, `log_alpha` is log_w - log u, or +inf to force a move, and
-    `log_w_here` is log P/q of the state before the first candidate, or -inf if there is none.
-
-    The chain moves to candidate j if alpha_j > w, the weight of its state, since then u < w_j/w.
-    Let a second chain start with weight 0. Its weight is never larger, so it moves whenever the
-    first moves, and from the first such move on the two are equal. So the candidates are cut into
-    sqrt(n) rows, and all rows run at once from weight 0. Then, row by row, the state before a row
-    is kept up to the first candidate that it moves to; from there on the computed states hold.
-    Each step is a few vector operations on sqrt(n) numbers, for any acceptance rate.
+    The chain moves to candidate j if alpha_j > w, the weight of its state; +inf forces a move. A
+    chain from weight 0 moves whenever it does, and from the first such move on the two are equal.
+    So sqrt(n) rows run at once from weight 0; the state before a row is kept up to its first move.
     """
     n = len(log_w)
     if n == 0:

@@ -1,19 +1,15 @@
-"""QRS with a given acceptance rate instead of a beta: Algorithm 2 (`al:QRS_incremental`).
-
-It is in appendix E of the paper, `appx:incremental_pruning`.
-"""
+"""QRS with a given acceptance rate: Algorithm 2 (`al:QRS_incremental`, appendix E)."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from quasir.core.arguments import MOST, as_rate
 from quasir.core.formatting import level_text
 from quasir.core.streams import BLOCK
-from quasir.core.types import Proposal, Target
 from quasir.draws.acceptance import accepts, log_z_beta
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -24,6 +20,7 @@ from quasir.samplers.results import Samples
 __all__ = ["IncrementalQRS"]
 
 
+@dataclass(eq=False, repr=False)
 class IncrementalQRS(CollectingSampler[Samples]):
     """Find the largest beta that keeps an acceptance rate, and n samples from its p_beta.
 
@@ -62,24 +59,19 @@ class IncrementalQRS(CollectingSampler[Samples]):
     (1000, 2000, 2)
     """
 
+    acceptance_rate: float
     verb = "kept"
 
-    def __init__(self, target: Target, proposal: Proposal, acceptance_rate: float) -> None:
-        super().__init__(target, proposal)
-        self.acceptance_rate = as_rate(acceptance_rate)
-
-    def _options(self) -> dict[str, Any]:
-        return {"acceptance_rate": self.acceptance_rate}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.acceptance_rate = as_rate(self.acceptance_rate)
 
     def collector(self, n: int | None) -> Collector[Samples]:
         """Return a collector of the n best of n/acceptance_rate draws."""
         assert n is not None
         wanted = n / self.acceptance_rate * (1 + 1e-12)
         if wanted > MOST:
-            raise InputError(
-                f"{n:,} samples at an acceptance rate of {self.acceptance_rate:g} need "
-                f"{wanted:.3g} proposals, more than {MOST:,}: ask for a higher rate."
-            )
+            raise InputError(f"{n:,} samples need {wanted:.3g} proposals: ask for a higher rate.")
         return BestDraws(self, n, max(n, math.floor(wanted)))
 
     def replay(self, draws: Draws, n: int | None = None) -> Samples:
@@ -103,13 +95,11 @@ class BestDraws(Collector[Samples]):
         self.largest_ratio = self._floor = -math.inf
 
     def next_stop(self) -> int | None:
-        """Return the number of draws to see next, in all: `enough`, then block by block."""
         if self.seen < self.enough:
             return self.enough
         return None if self.possible >= self.wanted else (self.seen // BLOCK + 1) * BLOCK
 
     def add(self, piece: Draws) -> None:
-        """Take a piece; past `enough`, only up to the n-th draw with P(x) > 0."""
         possible, missing = np.flatnonzero(piece.log_p > -np.inf), self.wanted - self.possible
         nth = 0
         if missing > 0:
@@ -132,7 +122,6 @@ class BestDraws(Collector[Samples]):
             self._prune()
 
     def _prune(self) -> Draws:
-        """Keep the n + 1 best."""
         held = self.kept
         if len(held) > self.wanted + 1:
             log_alpha = held.log_alpha
@@ -159,8 +148,7 @@ class BestDraws(Collector[Samples]):
             warnings = (
                 f"An acceptance rate of {self.sampler.acceptance_rate:g} is out of reach: only "
                 f"{self.possible:,} of {self.seen:,} proposals had P(x) > 0. The samples are "
-                "from the proposal filtered to the target's support (beta = 0). Ask for a lower "
-                "rate, or use a better proposal.",
+                "from the proposal filtered to the target's support (beta = 0).",
             )
         elif log_beta > self.largest_ratio:
             warnings = (

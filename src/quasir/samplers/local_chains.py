@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from quasir.core.items import take
 from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.scores import score
 from quasir.core.streams import BLOCK, DrawStreams, Purpose, root_seed, stream
-from quasir.core.types import Array, Items, Proposal, Seed, Target
+from quasir.core.types import Array, Items, Seed
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -31,9 +31,10 @@ from quasir.samplers.base import (
 from quasir.samplers.results import ChainSamples
 from quasir.targets.product import Product
 
+__all__ = ["LocalSampler"]
+
 CHAINS_AT_ONCE = 256  # chains stepped at once by default
-STEPS_AT_ONCE = 64
-"""Steps for which a chain draws its random numbers together; it does not change the chain."""
+STEPS_AT_ONCE = 64  # steps for which a chain draws its random numbers together
 
 UNKNOWN = (
     "unknown: the distribution of a chain of local moves tends to p as the chain grows, but can be "
@@ -59,26 +60,21 @@ def choose_column(probs: Array, uniforms: Array) -> NDArray[np.int64]:
     return chosen
 
 
+@dataclass(eq=False, repr=False)
 class LocalSampler(Sampler[ChainSamples]):
     """Chains of moves: chain c starts at the c-th draw with P(x) > 0, and has its own generator."""
 
+    _: KW_ONLY
+    burn_in: int = 0
+    thin: int = 1
+    reset: int | None = None
+    chains: int = 1
     uniforms: ClassVar[int]  # how many random numbers one step of one chain takes
 
-    def __init__(
-        self,
-        target: Target,
-        proposal: Proposal,
-        burn_in: int,
-        thin: int,
-        reset: int | None,
-        chains: int,
-    ) -> None:
-        super().__init__(target, proposal)
-        self.schedule = Schedule(burn_in, thin, reset)
-        self.chains = check_count("chains", chains)
-
-    def _options(self) -> dict[str, Any]:
-        return self.schedule.options | {"chains": self.chains}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.schedule = Schedule(self.burn_in, self.thin, self.reset)
+        self.chains = check_count("chains", self.chains)
 
     @abstractmethod
     def starts(self, items: Items) -> tuple[States, Array]:
@@ -112,7 +108,6 @@ class LocalSampler(Sampler[ChainSamples]):
         return kept, np.where(moved, log_p_new, log_p), moved
 
     def _sample(self, asked: Request, starts: Draws | None = None) -> ChainSamples:
-        """Walk group by group; `starts` are stored draws of the proposal, instead of new ones."""
         chains = asked.n if self.schedule.reset is not None else min(self.chains, asked.n)
         report = progress_of(asked.progress, self.verb)
         run = _Run(self, asked.n, chains, root_seed(asked.seed), asked.max_proposals, report)
@@ -128,12 +123,11 @@ class LocalSampler(Sampler[ChainSamples]):
     def sample_from(
         self, starts: Draws, n: int, seed: Seed = None, progress: Progress = None
     ) -> ChainSamples:
-        """Return n samples of chains that start at stored draws of the proposal.
+        """Return n samples of chains that start at the stored `starts` with P(x) > 0.
 
-        Chain c starts at the c-th of them with P(x) > 0, and nothing is drawn from the proposal.
-        The other parameters are those of `sample`.
+        Nothing is drawn from the proposal. The other parameters are those of `sample`.
         """
-        request = Request(check_count("n", n), seed, None, None, progress)
+        request = Request(check_count("n", n), seed, progress=progress)
         return self._sample(request, check_draws(starts))
 
 
@@ -155,7 +149,6 @@ class _Run:
     found: dict[int, tuple[Any, float]] = field(default_factory=dict)
 
     def begin(self, stored: Draws | None) -> None:
-        """Find a start for each chain: the first draws with P(x) > 0, stored or new."""
         if stored is not None:
             self.proposals = self._take_starts(stored)
             if len(self.starts) < self.chains:
@@ -193,7 +186,6 @@ class _Run:
         return used
 
     def walk(self, group: range) -> None:
-        """Run a group of chains until chain c has given the samples c, c + chains, ..."""
         schedule, uniforms = self.sampler.schedule, self.sampler.uniforms
         wanted = np.array([len(range(c, self.n, self.chains)) for c in group])
         states: States = [self.starts[c][0] for c in group]
@@ -205,7 +197,7 @@ class _Run:
             # Chains that have given all their samples leave; they are the last of the group.
             left = int((wanted > sample).sum())
             states, log_p, stay, ahead = states[:left], log_p[:left], stay[:left], ahead[:left]
-            for _ in range(schedule.first - 1 if sample == 0 else schedule.thin):
+            for _ in range(schedule.states_for(1) - 1 if sample == 0 else schedule.thin):
                 if self.budget is not None and self.proposals + left > self.budget:
                     raise _OutOfBudget
                 if step % STEPS_AT_ONCE == 0:
@@ -228,7 +220,6 @@ class _Run:
             self.warnings = stuck(longest, step)
 
     def result(self) -> ChainSamples:
-        """Return the samples so far."""
         found, target = [self.found[i] for i in sorted(self.found)], self.sampler.target
         items = self.sampler.decode([state for state, _ in found])
         features = target.features if isinstance(target, Product) and found else ()
@@ -246,4 +237,4 @@ class _Run:
 
 
 class _OutOfBudget(Exception):
-    """The budget of proposals is used up."""
+    pass

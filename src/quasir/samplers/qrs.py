@@ -56,14 +56,13 @@ class AtBeta(CollectingSampler[Result_co]):
         self._known: tuple[Any, ...] = ()
 
     def collector(self, n: int | None) -> Accepted[Result_co]:
-        """Return an empty collector of accepted draws."""
         return Accepted(self, n)
 
-    def check(self, piece: Draws) -> None:
+    def _check(self, piece: Draws) -> None:
         """Refuse draws that the sampler cannot decide on."""
 
     @abstractmethod
-    def finish(self, fields: dict[str, Any]) -> Result_co:
+    def _finish(self, fields: dict[str, Any]) -> Result_co:
         """Return the result, given the fields of `Samples`."""
 
     def replay(self, draws: Draws, n: int | None = None) -> Result_co:
@@ -112,14 +111,14 @@ class Accepted(Collector[Result_co]):
 
     def add(self, piece: Draws) -> None:
         log_beta = self.sampler.log_beta
-        self.sampler.check(piece)
+        self.sampler._check(piece)
         self.keep(piece, piece.accepted(log_beta=log_beta))
         self.acceptance_sum += float(np.exp(log_acceptance(piece.log_ratio, log_beta)).sum())
 
     def result(self) -> Result_co:
         sampler, log_z = self.sampler, self.sampler.normaliser(self)
         level = sampler.log_beta, log_z, sampler.target, sampler.proposal
-        return sampler.finish(fields_at_beta(self.kept, self.proposals, *level))
+        return sampler._finish(fields_at_beta(self.kept, self.proposals, *level))
 
 
 class QRS(AtBeta[Samples]):
@@ -147,8 +146,7 @@ class QRS(AtBeta[Samples]):
     1000
     """
 
-    def finish(self, fields: dict[str, Any]) -> Samples:
-        """Return the samples."""
+    def _finish(self, fields: dict[str, Any]) -> Samples:
         return Samples(**fields)
 
 
@@ -171,18 +169,16 @@ class RS(QRS):
     True
     """
 
-    def check(self, piece: Draws) -> None:
-        """Refuse a ratio above beta; one that equals it up to rounding is within the bound."""
+    def _check(self, piece: Draws) -> None:
+        # A ratio that equals beta up to rounding is within the bound.
         bound = self.log_beta + 1e-9 * max(1.0, abs(self.log_beta))
-        above = int((piece.log_ratio > bound).sum())
-        if above:
+        if above := int((piece.log_ratio > bound).sum()):
             i = int(np.argmax(piece.log_ratio))
             item = "" if piece.items is None else f" for {short_repr(piece.items[i])}"
             raise RatioExceededError(
                 f"{above} of {len(piece)} draws have a ratio P(x)/q(x) above beta = "
                 f"{level_text(self.log_beta)}, the largest being "
-                f"{level_text(float(piece.log_ratio[i]))}{item}. Raise beta above every ratio, or "
-                "use QRS, which needs no bound."
+                f"{level_text(float(piece.log_ratio[i]))}{item}. Raise beta, or use QRS."
             )
 
 
@@ -209,8 +205,7 @@ class RejectionControl(AtBeta[WeightedSamples]):
     [1.0, 5.0]
     """
 
-    def finish(self, fields: dict[str, Any]) -> WeightedSamples:
-        """Return the samples with their weights."""
+    def _finish(self, fields: dict[str, Any]) -> WeightedSamples:
         log_ratio = log_ratio_of(fields["log_p"], fields["log_q"])
         return WeightedSamples(**fields, log_weight=log_control_weight(log_ratio, self.log_beta))
 
@@ -244,8 +239,6 @@ class EmpiricalSupremum(CollectingSampler[ClimbingSamples]):
 
 
 class _Climb(Collector[ClimbingSamples]):
-    """The samples and the supremum so far."""
-
     def __init__(self, n: int | None) -> None:
         super().__init__(n)
         self.log_beta = -math.inf
@@ -262,9 +255,8 @@ class _Climb(Collector[ClimbingSamples]):
         return ClimbingSamples(
             **sample_columns(self.kept, self.proposals),
             distance=(
-                "unknown: each sample is from p_beta at the largest ratio seen before it, which "
-                f"rose to {level_text(self.log_beta)}, and an item of a larger ratio may not have "
-                "been seen. QRS at a fixed beta estimates its distance."
+                "unknown: each sample is from p_beta at the largest ratio seen before it, and "
+                "larger ones may be unseen. QRS at a fixed beta estimates its distance."
             ),
             log_betas=np.concatenate(self._log_betas),
             log_beta=self.log_beta,

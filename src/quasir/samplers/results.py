@@ -65,7 +65,6 @@ class SampleSet(Tabular):
         return replace(self, selected_from=self.found, **taken_columns(self, indices))
 
     def _numbers(self) -> dict[str, NDArray[Any] | None]:
-        """Return the fields with a number for each sample: those declared to be arrays."""
         names = [each.name for each in fields(self) if str(each.type).startswith("Array")]
         return {name: getattr(self, name) for name in names}
 
@@ -136,10 +135,8 @@ class Samples(SampleSet):
     @property
     def distance(self) -> str:
         """What is known about the distance of their distribution to p."""
-        return (
-            f"TVD(p, p_beta) and KL(p, p_beta) at beta = {level_text(self.log_beta)} are estimated "
-            "by quasir.tradeoff from draws"
-        )
+        level = level_text(self.log_beta)
+        return f"TVD and KL to p at beta = {level} are estimated by quasir.tradeoff from draws"
 
     def __repr__(self) -> str:
         level = level_text(self.log_beta)

@@ -1,16 +1,14 @@
 """Random-walk Metropolis-Hastings over tokens (appendix G, `appx:extra-localized-mcmc`).
 
-A masked language model gives the new token of an insertion or a replacement. Each edit has a
-reverse at the same position, and both need the probabilities of the token at one masked position:
-an insertion into x at i, and the deletion of position i of the result, mask the same place of the
-same sequence. So one pass of the masked model gives the probabilities of both directions.
+An edit and its reverse mask the same place of the same sequence: one pass of the masked model gives
+the probabilities of both directions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -20,17 +18,17 @@ from quasir.core.arguments import check_count, number
 from quasir.core.formatting import short_repr
 from quasir.core.items import as_items
 from quasir.core.scores import name_of, score
-from quasir.core.types import Array, Items, Proposal, Target, optional_attribute
+from quasir.core.types import Array, Items, optional_attribute
 from quasir.errors import InputError, ScoreError
 from quasir.samplers.local_chains import LocalSampler, Move, States, choose_column
+
+__all__ = ["RWMH", "Editor"]
 
 Tokens: TypeAlias = tuple[int, ...]
 Operation: TypeAlias = Literal["insert", "delete", "replace"]
 
 MASK = -1  # the token id of the masked position
-REVERSE: dict[Operation, Operation] = {
-    "insert": "delete", "delete": "insert", "replace": "replace"
-}  # fmt: skip
+REVERSE: dict[Operation, Operation] = {"insert": "delete", "delete": "insert"}
 
 
 @runtime_checkable
@@ -51,14 +49,11 @@ class Editor(Protocol):
     """
 
     def log_token_probs(self, sequences: Sequence[Tokens], positions: NDArray[np.intp]) -> Array:
-        """Return log probabilities of every token at `positions`, where the sequences have a mask.
-
-        The result has a row for each sequence and a column for each token of the vocabulary;
-        -inf for a token that is never proposed.
-        """
+        """Return a row for each sequence: the log probability of every token at its mask."""
         ...
 
 
+@dataclass(eq=False, repr=False)
 class RWMH(LocalSampler):
     """Chains over token sequences that insert, delete or replace one token at a time.
 
@@ -105,51 +100,39 @@ class RWMH(LocalSampler):
     3
     """
 
+    editor: Editor
+    _: KW_ONLY
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    boost: Mapping[str | int, float] | None = None
     uniforms: ClassVar[int] = 4
 
-    def __init__(
-        self,
-        target: Target,
-        proposal: Proposal,
-        editor: Editor,
-        *,
-        max_tokens: int | None = None,
-        min_tokens: int = 0,
-        boost: Mapping[str | int, float] | None = None,
-        burn_in: int = 0,
-        thin: int = 1,
-        reset: int | None = None,
-        chains: int = 1,
-    ) -> None:
-        if not isinstance(editor, Editor):
-            raise InputError(
-                f"the editor is {short_repr(editor)}, but must have the method log_token_probs."
-            )
-        super().__init__(target, proposal, burn_in, thin, reset, chains)
-        longest = optional_attribute(proposal, "max_tokens") if max_tokens is None else max_tokens
-        if longest is None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.editor, Editor):
+            raise InputError(f"{short_repr(self.editor)} has no log_token_probs: no editor.")
+        if self.max_tokens is None:
+            self.max_tokens = optional_attribute(self.proposal, "max_tokens")
+        if self.max_tokens is None:
             raise InputError("give max_tokens: this proposal does not say how long its items are.")
-        self.editor, self.limits = editor, Limits(min_tokens, longest)
-        self.boost: dict[int, float] = {}
-        if boost is not None and not isinstance(boost, Mapping):
-            raise InputError(f"boost is {short_repr(boost)}, but must be a dictionary.")
-        for word, weight in (boost or {}).items():
+        shortest = check_count("min_tokens", self.min_tokens, least=0)
+        self.limits = Limits(shortest, check_count("max_tokens", self.max_tokens))
+        if shortest > self.max_tokens:
+            raise InputError(f"min_tokens is {shortest}, above max_tokens {self.max_tokens}.")
+        self.boosts: dict[int, float] = {}
+        if self.boost is not None and not isinstance(self.boost, Mapping):
+            raise InputError(f"boost is {short_repr(self.boost)}, but must be a dictionary.")
+        for word, weight in (self.boost or {}).items():
             token, value = self._token(word), number(f"the boost of {short_repr(word)}", weight)
-            self.boost[token] = self.boost.get(token, 0.0) + value
-            if not value > 0 or sum(self.boost.values()) >= 1:
-                raise InputError(
-                    f"the boosts are {short_repr(boost)}, but must be above 0 and sum to less than "
-                    "1: the extra probabilities of proposing these tokens."
-                )
+            self.boosts[token] = self.boosts.get(token, 0.0) + value
+            if not value > 0 or sum(self.boosts.values()) >= 1:
+                raise InputError(f"boosts are above 0 and sum to less than 1, not {self.boost}.")
 
     def _token(self, word: str | int) -> int:
         if not isinstance(word, str):
             return check_count("the id of a boosted token", word, least=0)
         if (token_id := optional_attribute(self.editor, "token_id")) is None:
-            raise InputError(
-                f"{short_repr(word)} cannot be boosted by its name: this editor has no "
-                "token_id(word). Give the token's id instead."
-            )
+            raise InputError(f"this editor has no token_id: boost {short_repr(word)} by its id.")
         return int(token_id(word))
 
     def starts(self, items: Items) -> tuple[list[Tokens], Array]:
@@ -162,7 +145,7 @@ class RWMH(LocalSampler):
                 f"the proposal gives items such as {short_repr(items[0])}, but an editor without "
                 "encode(items) needs tuples of token ids."
             ) from error
-        low, high = self.limits.shortest, self.limits.longest
+        low, high = self.limits
         fitting = [i for i, tokens in enumerate(every) if low <= len(tokens) <= high]
         log_p = np.full(len(every), -np.inf)
         if fitting:
@@ -198,14 +181,12 @@ class RWMH(LocalSampler):
                 f"{len(masked)} sequences: it must give a row for each, whose exp sum to 1."
             )
         probs /= probs.sum(axis=1, keepdims=True)
-        if not self.boost:
-            return probs
-        if max(self.boost) >= probs.shape[1]:
+        if max(self.boosts, default=0) >= probs.shape[1]:
             raise InputError(
-                f"token {max(self.boost)} is boosted, but the editor has {probs.shape[1]} tokens."
+                f"token {max(self.boosts)} is boosted, but the editor has {probs.shape[1]} tokens."
             )
-        probs *= 1.0 - sum(self.boost.values())
-        for token, weight in self.boost.items():
+        probs *= 1.0 - sum(self.boosts.values())
+        for token, weight in self.boosts.items():
             probs[:, token] += weight
         return probs
 
@@ -215,21 +196,11 @@ class RWMH(LocalSampler):
         return decode(list(states))
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The shortest and the longest allowed length of a sequence."""
-
+class Limits(NamedTuple):
     shortest: int
     longest: int
 
-    def __post_init__(self) -> None:
-        check_count("min_tokens", self.shortest, least=0)
-        check_count("max_tokens", self.longest)
-        if self.shortest > self.longest:
-            raise InputError(f"min_tokens is {self.shortest}, above max_tokens {self.longest}.")
-
     def legal(self, length: int) -> tuple[Operation, ...]:
-        """Return the operations that a sequence of this length allows."""
         allowed: dict[Operation, bool] = {
             "insert": length < self.longest,
             "delete": length > self.shortest,
@@ -246,11 +217,9 @@ class Edit(NamedTuple):
 
     @property
     def reverse(self) -> Edit:
-        """The edit that undoes this one."""
-        return Edit(REVERSE[self.operation], self.position)
+        return Edit(REVERSE.get(self.operation, self.operation), self.position)
 
     def masked(self, tokens: Tokens) -> Tokens:
-        """Return the sequence with a mask at the position of the edit."""
         i = self.position
         return (*tokens[:i], MASK, *tokens[i + (self.operation != "insert") :])
 
@@ -268,12 +237,10 @@ class Edit(NamedTuple):
 
 
 def positions(operation: Operation, length: int) -> int:
-    """Return how many positions an operation can choose from."""
     return length + 1 if operation == "insert" else length
 
 
 def choose_edit(length: int, limits: Limits, u_operation: float, u_position: float) -> Edit:
-    """Return the edit that two uniforms in [0, 1) choose."""
     legal = limits.legal(length)
     operation = legal[int(u_operation * len(legal))]
     return Edit(operation, int(u_position * positions(operation, length)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from quasir.core.arguments import check_count
 from quasir.core.streams import Purpose, root_seed, stream
-from quasir.core.types import Array, Proposal, Seed, Target
+from quasir.core.types import Array, Seed
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.errors import InputError
@@ -15,6 +17,7 @@ from quasir.samplers.base import Request, Sampler, budget_exceeded, check_draws,
 from quasir.samplers.results import ApproximateSamples
 
 
+@dataclass(eq=False, repr=False)
 class SIR(Sampler[ApproximateSamples]):
     """Draw a pool of N from q, then n from the pool, with replacement, by the weights P(x)/q(x).
 
@@ -36,15 +39,13 @@ class SIR(Sampler[ApproximateSamples]):
     (1000, 10000)
     """
 
-    def __init__(self, target: Target, proposal: Proposal, pool: int) -> None:
-        super().__init__(target, proposal)
-        self.pool = check_count("pool", pool)
+    pool: int
 
-    def _options(self) -> dict[str, int]:
-        return {"pool": self.pool}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.pool = check_count("pool", self.pool)
 
     def _sample(self, asked: Request) -> ApproximateSamples:
-        """Draw the pool, then the samples from it."""
         if asked.max_proposals is not None and asked.max_proposals < self.pool:
             raise InputError(
                 f"max_proposals is {asked.max_proposals}, but the pool is {self.pool} draws."
@@ -79,9 +80,8 @@ class SIR(Sampler[ApproximateSamples]):
         samples = ApproximateSamples(
             **sample_columns(draws.take(chosen), len(draws)),
             distance=(
-                f"unknown: the distribution of a sample tends to p as the pool of {len(draws):,} "
-                "draws grows, but can be neither scored nor compared with p. QRS estimates its "
-                "distance."
+                "unknown: the distribution of a sample tends to p as the pool grows, but can be "
+                "neither scored nor compared with p. QRS estimates its distance."
             ),
             warnings=() if size >= n else (repeated,),
         )

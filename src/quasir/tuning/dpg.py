@@ -1,11 +1,7 @@
 """Distributional policy gradients: a language model tuned towards a target (section 3.2).
 
-DPG (Parshakova et al. 2019, Khalifa et al. 2021), in rounds. A round draws from the proposal,
-scores the draws under the target, takes steps on all draws so far, and evaluates the policy on
-held-out draws. If the policy is better, it becomes the next proposal.
-
-Random numbers depend on the seed and the position in the run only, and everything else is in the
-checkpoint. So a run that was killed and resumed gives the same result as one that was not.
+DPG (Parshakova et al. 2019, Khalifa et al. 2021), in rounds. Random numbers depend on the seed and
+the position in the run only, and everything else is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -42,8 +38,9 @@ from quasir.tuning.policy import (
 )
 from quasir.tuning.rounds import Minibatches, Rounds
 
-RATE, LORA_RATE = 2e-4, 2e-3
-"""Default learning rates, for tuning all weights and for tuning an adapter."""
+__all__ = ["DPG"]
+
+RATE, LORA_RATE = 2e-4, 2e-3  # for tuning all weights, and for tuning an adapter
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,41 +188,30 @@ class DPG:
 
 
 ENOUGH, FEW, COLLAPSED = 200.0, 50.0, 5.0
-"""Effective draws to start with, and below which a run gives a warning, and ends.
-
-With fewer, the first steps follow a handful of texts, or the policy could only memorise them.
-"""
+"""Effective draws to start with, and below which a run gives a warning, and ends."""
 
 SCARCE, NEAR = 500.0, 0.3
 """Weights are centred below this many effective draws, or below this TVD(p, pi).
 
-Few draws are memorised: an adapter fitted to 290 draws of the built-in model reached KL 1.94 with
-plain weights and 1.76 with centred ones; fitted to an effective 1,500 draws it went from 1.56 to
-1.52 and 1.55. Per text of a minibatch plain weights have the variance of p, and centred ones about
-sum (p - pi)^2/(0.45 (p + pi)) times that, which is at most 2 TVD/0.45.
+An adapter fitted to 290 draws of the built-in model reached KL 1.94 with plain weights and 1.76
+with centred ones.
 """
 
-FRUITLESS = 2
-"""Evaluations without improvement that end a round: then only new draws help, not more steps."""
-
-LOST = 10.0
-"""A run is given up once KL(p, pi) exceeds twice its starting value plus this many nats."""
+FRUITLESS = 2  # evaluations without improvement that end a round: only new draws help
+LOST = 10.0  # a run is given up once KL(p, pi) exceeds twice its first value by so many nats
 
 
 STATE = (
     *("step", "round_began", "stale", "fruitless", "halvings", "best", "best_step"),
     *("best_log_pi", "kl_at_start", "centred"),
 )
-"""Attributes of `Loop` that a checkpoint holds."""
 
 
 class Loop:
-    """One run of `DPG` and its state after `step` steps.
+    """One run of `DPG` and its state after `step` steps; `STATE` is what a checkpoint holds.
 
-    `best` is a snapshot of the learner at its best evaluation, at step `best_step`, and
-    `best_log_pi` is log pi of the held-out draws under it. `stale` and `fruitless` count the
-    evaluations since then, in the run and in this round. Each of the `halvings`, for a round
-    without improvement, halves the learning rate.
+    `best` is a snapshot of the learner at step `best_step`, with `best_log_pi` on the held-out
+    draws; `stale` and `fruitless` count the evaluations since then, in the run and in this round.
     """
 
     def __init__(self, dpg: DPG, out: Path | None) -> None:
@@ -254,7 +240,6 @@ class Loop:
             self._before = state["seconds"]
 
     def go(self) -> None:
-        """Run until nothing improves any more, or the steps or the time are used up."""
         dpg = self.dpg
         if not self.rounds.count:
             self._first_round()
@@ -271,11 +256,9 @@ class Loop:
 
     @property
     def seconds(self) -> float:
-        """Time taken so far, with the time before the run was resumed."""
         return self._before + time.perf_counter() - self._began
 
     def _first_round(self) -> None:
-        """Draw from the base and the warm start until there are enough draws to learn from."""
         rounds, dpg = self.rounds, self.dpg
         if dpg.pool is not None:
             rounds.take_first(dpg.pool)
@@ -284,9 +267,8 @@ class Loop:
         if not (rounds.trained.possible.any() and rounds.held_out.possible.any()):
             raise TuningError(
                 f"the target was met by {rounds.possible:,} of {rounds.drawn:,} draws, too few to "
-                "learn from: every gradient would be zero. Start with a prompt or a model that "
-                "meets it more often (warm_start=...), tune first towards a weaker target, such as "
-                "base * qr.tilt(feature, 3), or raise give_up."
+                "learn from: give a warm_start that meets it more often, or tune first towards a "
+                "weaker target, such as base * qr.tilt(feature, 3)."
             )
         if rounds.ess < COLLAPSED:
             raise TuningError(_collapsed(rounds) + ".")
@@ -382,7 +364,6 @@ class Loop:
         )
 
     def finish(self, whole: bool) -> CausalLM:
-        """Write the result, and return the best weights as a proposal."""
         weights = self.best["average"]
         if whole and self.best_step == 0:
             warnings.warn(
@@ -413,6 +394,5 @@ class Loop:
 def _collapsed(rounds: Rounds) -> str:
     return (
         f"of {rounds.possible:,} draws with P(x) > 0 a handful have all the weight (an effective "
-        f"{rounds.ess:.2f} draws): pi would memorise those texts. A proposal nearer to the target "
-        "(warm_start=...) or more draws per round help"
+        f"{rounds.ess:.2f} draws). A warm_start nearer to the target or more draws per round help"
     )

@@ -1,7 +1,4 @@
-"""The policy pi_theta: the tuned network, which starts as a copy of the base, its steps, its files.
-
-Checkpoints are there to resume from. No file of the tuned proposal's folder is half-written.
-"""
+"""The policy pi_theta: the tuned network, which starts as a copy of the base, and its files."""
 
 from __future__ import annotations
 
@@ -27,6 +24,8 @@ from quasir.text.causal import CausalLM
 from quasir.text.log_prob import scored_tokens
 from quasir.text.texts import Texts
 
+__all__ = ["Policy"]
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -34,14 +33,9 @@ if TYPE_CHECKING:
 
 Weights = dict[str, Tensor]
 
-UNCUT: dict[str, Any] = {"top_k": None, "top_p": None}
-"""The policy does not cut tokens, so that it can draw every text that the target allows."""
-
+UNCUT: dict[str, Any] = {"top_k": None, "top_p": None}  # to draw all that the target allows
 WARMUP, WEIGHT_DECAY, LARGEST_NORM = 20, 0.01, 1.0
-"""Steps over which AdamW's rate rises, its weight decay, and the largest norm of a gradient."""
-
-AVERAGING = 0.98
-"""The share of itself that the running average of the weights keeps per step."""
+AVERAGING = 0.98  # the share of itself that the running average of the weights keeps per step
 
 
 class Policy:
@@ -180,7 +174,6 @@ class Learner:
                 self.average[name].lerp_(parameter, 1.0 - keep)
 
     def log_prob(self, texts: Texts) -> Array:
-        """Return log pi(x) under the average of the weights."""
         if not len(texts):
             return np.empty(0)
         last = self.policy.weights
@@ -191,7 +184,6 @@ class Learner:
             self.policy.load(last)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of everything the next step depends on, except its number."""
         return {
             "weights": self.policy.weights,
             "average": copied_weights(self.average),
@@ -200,7 +192,6 @@ class Learner:
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Restore a snapshot."""
         self.policy.load(snapshot["weights"])
         self.average = copied_weights(snapshot["average"])
         self.optimizer.load_state_dict(copy.deepcopy(snapshot["optimizer"]))
@@ -208,7 +199,6 @@ class Learner:
 
 
 def copied_weights(weights: Mapping[str, Tensor]) -> Weights:
-    """Return copies without a gradient."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
@@ -224,7 +214,6 @@ class Checkpoints:
         self._in_memory: dict[int, Weights] = {}
 
     def save(self, state: dict[str, Any]) -> None:
-        """Save the state, replacing the previous one."""
         self._save("state", {"identity": json.dumps(self.identity), "state": _as_tensors(state)})
 
     def load(self) -> dict[str, Any] | None:
@@ -237,13 +226,11 @@ class Checkpoints:
         return state
 
     def save_proposal(self, number: int, weights: Weights) -> None:
-        """Save the weights of a proposal."""
         if self.folder is None:
             self._in_memory[number] = weights
         self._save(f"proposal-{number}", weights)
 
     def proposal(self, number: int) -> Weights:
-        """Return the weights of a proposal."""
         if self.folder is None:
             return self._in_memory[number]
         weights: Weights = torch.load(self.folder / f"proposal-{number}.pt", weights_only=True)
@@ -256,7 +243,6 @@ class Checkpoints:
 
 
 def refuse_others(there: dict[str, Any], ours: dict[str, Any], out: Path) -> None:
-    """Raise an `InputError` if the run in folder `out` has other options than ours."""
     other = [name for name in ours if there.get(name) != ours[name]]
     if other:
         shown = ", ".join(f"{name} = {there.get(name)!r}, now {ours[name]!r}" for name in other)
@@ -278,11 +264,7 @@ def _as_tensors(state: Any) -> Any:
 def write_result(
     out: Path, policy: Policy, weights: Weights, facts: dict[str, Any], figure: Figure | None
 ) -> None:
-    """Write the weights, the tokenizer, the figure and the facts of a run.
-
-    Everything is written to a temporary folder and then moved into `out`: the weights and then
-    the facts come last, so that an incomplete `out` is never taken for a finished model.
-    """
+    """Write a run's result: weights and facts last, so that none is half-written."""
     out.mkdir(parents=True, exist_ok=True)
     partial = out / "partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -320,7 +302,6 @@ def load_result(out: Path, base: CausalLM) -> CausalLM:
 
 
 def is_finished(out: Path, identity: dict[str, Any]) -> bool:
-    """Return whether a run with these options has already written its result here."""
     if not (out / FACTS).is_file():
         return False
     facts = json.loads((out / FACTS).read_text())

@@ -1,14 +1,7 @@
 """Rounds of draws: drawn from the current proposal, scored by the target, put into pools, reused.
 
-A pool weights its draws by P(x)/m(x). The draws come from several proposals q_1, ..., q_K, n_k from
-each. Each is weighted as if it came from their deterministic mixture m(x) = sum_k (n_k/N) q_k(x)
-(the balance heuristic of Veach and Guibas 1995). This is unbiased for each fixed set of proposals,
-and the weight of a draw is never far above its weight under the best proposal for it. It needs log
-q_k(x) of every proposal k on every draw that is kept.
-
-A proposal that was fitted to draws of the pool gives them too much probability, so they get too
-little weight: the better the proposals have memorised a draw, the less it counts. That is harmless
-in training, but no estimate is made from such draws: see `evaluation`.
+Draws of proposals q_1, ..., q_K are weighted by P(x)/m(x), with their deterministic mixture
+m(x) = sum_k (n_k/N) q_k(x) (the balance heuristic of Veach and Guibas 1995).
 """
 
 from __future__ import annotations
@@ -33,6 +26,8 @@ from quasir.targets.product import Product
 from quasir.text.texts import Texts
 from quasir.tuning.policy import Checkpoints, Policy, Weights
 
+__all__ = ["Rounds"]
+
 if TYPE_CHECKING:
     from quasir.tuning.dpg import DPG
 
@@ -40,14 +35,10 @@ Score = Callable[[Items], Array]
 
 
 class Pool:
-    """Draws of several proposals, each draw scored by all proposals.
+    """Draws of several proposals, each scored by all of them; all with P(x) > 0, some others.
 
-    All draws with P(x) > 0 are kept. Of the others some are kept, and each of those stands for
-    several.
-
-    The kept draws have `log_p`, `log_q` (a column for each proposal), `stands_for` (the number of
-    draws that each stands for; 1 if P(x) > 0) and their round; `drawn` counts the draws of each
-    round and proposal, kept or not.
+    `log_q` has a column for each proposal; `stands_for` is how many draws each stands for, 1 if
+    P(x) > 0; `drawn` counts the draws of each round and proposal, kept or not.
     """
 
     ARRAYS = ("log_p", "log_q", "stands_for", "rounds", "drawn")
@@ -65,12 +56,10 @@ class Pool:
 
     @property
     def n(self) -> int:
-        """Number of draws made, kept or not."""
         return int(self.drawn.sum())
 
     @property
     def possible(self) -> NDArray[np.bool_]:
-        """True for the kept draws with P(x) > 0."""
         return self.log_p > -np.inf
 
     @property
@@ -84,17 +73,14 @@ class Pool:
 
     @property
     def log_weight(self) -> Array:
-        """Log of P(x)/m(x)."""
         return self.log_p - self.log_m
 
     @property
     def log_z(self) -> float:
-        """The estimate of log Z = log E_m[P/m]."""
         log_w = (self.log_weight + np.log(self.stands_for))[self.possible]
         return float(np.logaddexp.reduce(log_w)) - math.log(self.n)
 
     def add_proposal(self, score: Score) -> None:
-        """Add a proposal, and score all draws by it."""
         scored = np.asarray(score(self.items), dtype=np.float64) if len(self) else np.empty(0)
         self.log_q = np.column_stack([self.log_q, scored])
         self.drawn = np.column_stack([self.drawn, np.zeros(len(self.drawn))])
@@ -109,7 +95,6 @@ class Pool:
         round: int,
         log_base: Array | None = None,
     ) -> None:
-        """Add the kept ones of `drawn` draws from proposal number `proposal`."""
         columns = np.full((len(draws), self.log_q.shape[1]), np.nan)
         if log_base is not None:
             columns[:, 0] = log_base
@@ -140,14 +125,12 @@ class Pool:
         self.drawn[first:stop] = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arrays of the pool by name."""
         arrays = {name: getattr(self, name) for name in self.ARRAYS}
         texts = {"ids": self.items.ids, "offsets": self.items.offsets}
         return texts | arrays | {"features": dict(self.features)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], tokenizer: Any) -> Pool:
-        """Make a pool from the arrays of `to_dict`, or from tensors."""
         pool = cls(tokenizer)
         pool.items = Texts(np.asarray(state["ids"]), np.asarray(state["offsets"]), tokenizer)
         for name in cls.ARRAYS:
@@ -157,11 +140,7 @@ class Pool:
 
 
 def thin(draws: Draws, rng: np.random.Generator, least: int = 100) -> tuple[Draws, Array]:
-    """Return all draws with P(x) > 0 and as many of the others, and how many each stands for.
-
-    Of the k impossible draws, j random ones are kept, and each stands for k/j draws, so sums over
-    them keep their expectation. At least `least` are kept if there are that many.
-    """
+    """Return all draws with P(x) > 0 and as many of the others, and how many each stands for."""
     possible = np.flatnonzero(draws.log_p > -np.inf)
     impossible = np.flatnonzero(draws.log_p == -np.inf)
     j = min(len(impossible), max(len(possible), least))
@@ -179,16 +158,9 @@ class Minibatches:
     """Minibatches of a pool, and the coefficients of their draws in the gradient of KL(p, pi).
 
     The gradient is -E_p[grad log pi] = -E_m[(p/m) grad log pi] (DPG, Khalifa et al. 2021). Since
-    E_pi[grad log pi] = 0, any multiple of pi/m may be subtracted from the weight p/m. Two choices
-    are useful. The plain weight, p/m, is 0 where P(x) = 0: such draws need not be kept. The
-    `centred` one, (p - pi)/m, is 0 wherever pi(x) = p(x): the variance vanishes at the optimum, and
-    a draw that is used many times is not memorised, because its weight is negative once pi(x) is
-    above p(x). But then draws with P(x) = 0 have the weight -pi/m, so some of them must be kept.
-
-    The sum runs over the pool, where draw i stands for c_i of N draws. A minibatch takes draw i
-    with probability s_i, so its coefficient is c_i weight_i/(N s_i). With s_i ~ c_i P(x_i)/m(x_i)
-    that is 1 for plain weights. For centred weights s_i is a mixture (`SHARES`) of this one, of one
-    in proportion to the current `proposal`, which is near pi, and of one that reaches every draw.
+    E_pi[grad log pi] = 0, the `centred` weight (p - pi)/m may replace p/m: its variance vanishes at
+    the optimum, and it is negative for a text that pi memorises. Draw i, which stands for c_i of N,
+    is taken with probability s_i, so its coefficient is c_i weight_i/(N s_i).
     """
 
     def __init__(self, pool: Pool, proposal: int, log_z: float, centred: bool) -> None:
@@ -203,7 +175,6 @@ class Minibatches:
             self.probability = sum(share * part for share, part in zip(SHARES, parts, strict=True))
 
     def take(self, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return indices of `size` draws, by systematic sampling from one uniform."""
         cumulative = np.cumsum(self.probability)
         marks = (rng.random() + np.arange(size)) / size * cumulative[-1]
         # Rounding may put the last mark at the very end, where a draw may have probability 0.
@@ -279,11 +250,7 @@ class Rounds:
         self.first = self.count
 
     def draw(self, n: int) -> None:
-        """Draw a round of n from the current proposal.
-
-        Old rounds are forgotten while more draws are kept than `memory`, but never the last one.
-        The first ones stay: draws from the base include texts that a tuned proposal has lost.
-        """
+        """Draw a round of n from the current proposal; forget old ones, but not the first ones."""
         self._draw(n, [self.current])
         sizes = np.bincount(self.trained.rounds, minlength=self.count)
         first, stop, left = self.first, self.first, len(self.trained)
@@ -305,15 +272,13 @@ class Rounds:
             items = draws.items
             if not (isinstance(items, Texts) and same_tokenizer(items.tokenizer, self.tokenizer)):
                 raise InputError(
-                    f"{'the warm start' if source == 1 else 'the base'} draws "
-                    f"{type(items).__name__} items that are not of the base's tokenizer, but the "
-                    "policy is trained on its token ids. Give a CausalLM of the same tokenizer."
+                    "the warm start draws items that are not of the base's tokenizer: give a "
+                    "CausalLM of the same tokenizer."
                 )
             self._take(draws, source, sources)
         self.count += 1
 
     def _take(self, draws: Draws, source: int, sources: Sequence[int]) -> None:
-        """Put scored draws into the two pools."""
         share = np.floor(np.arange(len(draws) + 1) * HELD_OUT)
         held_out = share[1:] > share[:-1]
         self.drawn += len(draws)
