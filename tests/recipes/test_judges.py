@@ -76,6 +76,7 @@ def test_a_batched_function_gets_a_list_of_strings_and_its_bounds_hold(tmp_path)
         ({"features": {"f": {"contains": "x", "batched": True}}}, "batched goes with python"),
         ({"features": {"f": {"classifier": {"model": "x", "above": 2}}}}, "none is above 1"),
         ({"base": {"model": "x", "quantization": "2bit"}}, "4bit"),
+        ({"base": {"model": "x", "max_tokens": 9}}, "at the top of a recipe"),
     ],
 )
 def test_mistakes_are_found_before_any_model_is_loaded(change, words):

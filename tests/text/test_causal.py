@@ -1,6 +1,8 @@
 """Causal models small enough to list every text: draws have the probability that is scored."""
 
+import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -205,6 +207,33 @@ def test_weights_of_few_bits_draw_and_state_their_noise(bits, least, tmp_path):
     assert least < lm.mismatch < 0.5
     assert np.abs(lm.log_prob(items) - log_q).max() < 0.5
     assert qr.text.CausalLM(str(tmp_path), max_tokens=12).mismatch == 0.0
+
+
+OWN_CODE = """
+from transformers import GPT2Config, GPT2LMHeadModel
+class OwnConfig(GPT2Config):
+    model_type = "own"
+class OwnModel(GPT2LMHeadModel):
+    config_class = OwnConfig
+"""
+
+
+def test_a_model_with_code_of_its_own_needs_trust(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "c"))
+    monkeypatch.setattr("sys.path", [*sys.path])
+    base, folder = make(), tmp_path / "model"
+    base.model.save_pretrained(folder)
+    base.tokenizer.save_pretrained(folder)
+    (folder / "own.py").write_text(OWN_CODE)
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    own = {"model_type": "own", "architectures": ["OwnModel"], "auto_map": classes}
+    (folder / "config.json").write_text(json.dumps(config | own))
+    with pytest.raises(qr.errors.InputError, match="trust_remote_code"):
+        qr.text.CausalLM(str(folder), max_tokens=4, device="cpu")
+    lm = qr.text.CausalLM(str(folder), max_tokens=4, device="cpu", trust_remote_code=True)
+    assert type(lm.model).__name__ == "OwnModel"
+    np.testing.assert_allclose(distribution(lm), distribution(base), rtol=1e-4)  # another GELU
 
 
 def test_out_of_memory_halves_the_batch_and_says_so():

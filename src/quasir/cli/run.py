@@ -113,7 +113,9 @@ def run(
         recipe, out = _written(base, given, out, bars)
     elif base is not None or given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--base"
-        raise InputError(f"{names} stand for a recipe: give --base with them, and no recipe.")
+        raise InputError(
+            f"a recipe cannot be changed by {names}: give --base instead of the recipe."
+        )
     elif recipe is None:
         raise InputError(
             "give a recipe, or --base and a constraint: quasir run scientists, or quasir run "

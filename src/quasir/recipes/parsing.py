@@ -168,6 +168,8 @@ def _message(mistake: Any, tree: Node, file: str) -> RecipeError:
     if kind == "extra_forbidden":
         known = _known_keys(steps)
         hint = _did_you_mean(str(steps[-1])[:80], known) or f"known are {', '.join(known)}"
+        if len(steps) > 1 and steps[-1] in Recipe.model_fields:
+            hint = f"{steps[-1]} stands at the top of a recipe, beside base"
         return place.error(f"{where} is not known here; {hint}")
     if kind == "missing":
         return place.error(f"{where} is missing")

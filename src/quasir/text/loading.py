@@ -68,6 +68,11 @@ def load(
     except (OSError, ValueError) as error:
         there = "it exists, but does not load" if os.path.isdir(source) else "it does not exist"
         hub = silent or _first_line(error)
+        if "custom code" in str(error) and not trust_remote_code:
+            raise InputError(
+                f"the model {short_repr(name)} comes with Python code of its own. Read it; if you "
+                "trust it, give trust_remote_code (in a recipe, with --allow-code)."
+            ) from error
         raise InputError(
             f"the model {short_repr(name)} could not be loaded. Tried: the built-in models "
             f"(`quasir models` lists them), a local folder of that name ({there}), and the "
