@@ -114,7 +114,7 @@ def run(
     elif base is not None or given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--base"
         raise InputError(
-            f"a recipe cannot be changed by {names}: give --base instead of the recipe."
+            f"options such as {names} make a recipe: give --base with them, and no recipe."
         )
     elif recipe is None:
         raise InputError(
