@@ -26,7 +26,7 @@ from proposal_card import export
 import quasir as qr
 from quasir import recipes
 from quasir.core.files import write_text
-from quasir.targets.factors import Pointwise, Tilt
+from quasir.targets.product import Pointwise, Tilt
 
 MODEL = "quasir/biographies"
 MAX_TOKENS = 40

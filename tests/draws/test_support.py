@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import quasir as qr
-from quasir.draws.support import BaseCheck, check_by_base
+from quasir.draws.ceiling import BaseCheck, check_by_base
 from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
 from tests.sequences import Unlisted

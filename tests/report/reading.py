@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 import quasir as qr
-from quasir.certificates.check import Check
+from quasir.certificates.certificate import Check
 from quasir.report.page import About, page
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir import recipes
-from quasir.certificates.check import WantedMoment, wanted_moments
+from quasir.certificates.certificate import WantedMoment, wanted_moments
 from quasir.estimation.estimate import Estimate
 from quasir.recipes.explain import explain
 from quasir.report.page import About

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.certificates.check import wanted_moments
+from quasir.certificates.certificate import wanted_moments
 
 LETTERS = {
     "base": {"table": {"a": 0.4, "ab": 0.3, "c": 0.2, "d": 0.1}},

@@ -1,11 +1,11 @@
-"""A certificate: the estimates at one beta, their uncertainty, and what is wrong with them."""
+"""A certificate: the estimates at one beta, and what is wrong with them; and checks of moments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quasir.core.arguments import exp_or_inf
 from quasir.core.formatting import html_table, level_text, short_repr, tail_text, wrapped
@@ -13,6 +13,9 @@ from quasir.errors import InputError
 from quasir.estimation.estimate import Estimate, Key, Moment
 from quasir.estimation.guarantee import Guarantee
 from quasir.estimation.quantities import QUANTITIES, Estimated, title_of
+
+if TYPE_CHECKING:
+    from quasir.certificates.curve import Curve
 
 NOT_IID = (
     "Samples that come from the draws that chose beta are not exactly i.i.d. from p_beta: if the "
@@ -23,15 +26,9 @@ NOT_IID = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The request by which the draws chose a beta, and whether a guarantee covers the choice.
+    """The request by which the draws chose a beta: `name`, such as ``tvd``, is to be `wanted`.
 
-    Attributes
-    ----------
-    name : str
-        What was asked for, such as ``tvd``.
-    wanted : float
-    guaranteed : bool
-        Whether what was asked for is guaranteed at the beta chosen; else its estimate decided.
+    Where `guaranteed`, what was asked for is guaranteed at that beta; else its estimate decided.
 
     Examples
     --------
@@ -136,9 +133,7 @@ class Certificate(Estimated):
         by_name = {str(key): part for key, part in self.estimates.items()}
         known = {**self.moments, **by_name}
         if not isinstance(name, str) or name not in known:
-            raise InputError(
-                f"there is no estimate {short_repr(name)}: there are {', '.join(by_name)}."
-            )
+            raise InputError(f"no estimate {short_repr(name)}: there are {', '.join(by_name)}.")
         return known[name]
 
     def with_warnings(self, *warnings: str) -> Certificate:
@@ -168,14 +163,11 @@ class Certificate(Estimated):
 
     def rows(self) -> list[tuple[Key, Estimate]]:
         """Return the estimates that the text of a certificate shows, in order."""
-        return [
-            (key, part)
-            for key, part in self.estimates.items()
-            if isinstance(key, Moment) or QUANTITIES[key].in_certificate
-        ]
+        shown = {key for key, quantity in QUANTITIES.items() if quantity.in_certificate}
+        parts = self.estimates.items()
+        return [(key, part) for key, part in parts if isinstance(key, Moment) or key in shown]
 
     def _lines(self) -> list[tuple[str, str]]:
-        """Return the titles and the texts of the rows, with the guarantee and the cost."""
         lines = [(title_of(key), str(part)) for key, part in self.rows()]
         if self.cost is not None:
             request, rate = self.cost
@@ -221,3 +213,95 @@ def _exp(log: Estimate) -> Estimate:
 
 def _finite(x: float) -> float | None:
     return float(x) if math.isfinite(x) else None
+
+
+MAX_Z = 4.0  # a larger |z| comes by chance once in 16,000 checks, so the two moments disagree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One moment, observed and predicted, each with its standard error.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> good = Check(name="female", observed=0.49, observed_se=0.01, predicted=0.50,
+    ...              predicted_se=0.01, z=-0.7)
+    >>> good.suspicious, replace(good, observed=0.42, z=-5.7).suspicious
+    (False, True)
+    """
+
+    name: str
+    observed: float
+    observed_se: float
+    predicted: float
+    predicted_se: float
+    z: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary; a number that is not finite becomes None."""
+        return {
+            key: value if isinstance(value, str) or math.isfinite(value) else None
+            for key, value in asdict(self).items()
+        }
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the two moments disagree by more than chance explains."""
+        return abs(self.z) > MAX_Z
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedMoment:
+    """A wanted moment, and the moments that the target and p_beta have."""
+
+    name: str  # of the feature
+    moment: float
+    target: Estimate  # the moment of p itself: at the largest ratio no ratio is cut
+    at_beta: Estimate  # the moment of p_beta
+    # The distance of p_beta from p, which the moment of a boolean feature cannot differ by more
+    # than; None for other features, whose moment it does not bound.
+    tvd: Estimate | None  # of p_beta, by which a boolean feature's moment differs at most
+
+    @property
+    def z(self) -> float:
+        """The target's moment less the constraint, in standard errors; NaN if it is not known."""
+        difference, se = float(self.target.value) - self.moment, float(self.target.se)
+        if abs(difference) <= 1e-9 * max(1.0, abs(self.moment)):
+            return 0.0
+        return difference / se if se else math.copysign(math.inf, difference)
+
+    @property
+    def warning(self) -> str | None:
+        """The warning that the target itself misses the constraint, or None."""
+        if not abs(self.z) > MAX_Z:
+            return None
+        far = f"{abs(self.z):.1f} of its standard errors away" if self.target.se else "exactly"
+        return (
+            f"{self.name} should have a mean of {self.moment:g}, but the target itself has "
+            f"{self.target.value:.4g} ± {self.target.se:.2g} ({far}): even exact samples of this "
+            "target miss the constraint. Fit lambda on more draws, or check a given lambda."
+        )
+
+
+def wanted_moments(
+    curve: Curve,
+    certificate: Certificate,
+    constraints: Mapping[str, float],
+    boolean: Collection[str] = (),
+) -> tuple[WantedMoment, ...]:
+    """Compare each constraint with the target's moment on the curve's draws."""
+    if not curve.n_possible:
+        return ()
+    exact = curve.at(log_beta=curve.tail.log_max).moments
+    return tuple(
+        WantedMoment(
+            name=name,
+            moment=float(moment),
+            target=exact[name],
+            at_beta=certificate.moments[name],
+            tvd=certificate.tvd if name in boolean else None,
+        )
+        for name, moment in constraints.items()
+        if name in exact and name in certificate.moments
+    )

@@ -1,9 +1,4 @@
-"""The choice of beta by a request: by an estimate, or by a guarantee that holds for the choice.
-
-`choose_level` is the one place that chooses. The search is exact on sorted ratios, and at the edges
-of bins on binned ones. `find_cost` and `draws_for` say what a request costs, and how many draws its
-guarantee needs.
-"""
+"""The choice of beta by a request: by an estimate, or by a guarantee that holds for the choice."""
 
 from __future__ import annotations
 
@@ -57,10 +52,7 @@ def check_option(name: str, value: Any) -> float:
 def choose(
     evaluator: Evaluator, name: str, wanted: float, confidence: float | None = None
 ) -> Certificate:
-    """Return the certificate at the beta that meets a request at the lowest cost.
-
-    With a confidence, a distance is guaranteed at the beta chosen; without, its estimate decides.
-    """
+    """Return the certificate at the cheapest beta that meets a request, guaranteed or estimated."""
     sure = 0.95 if confidence is None else confidence
     guaranteed = confidence is not None and name != "acceptance_rate"
     if guaranteed and name not in GUARANTEED:
@@ -108,11 +100,8 @@ def _exact_level(evaluator: Evaluator) -> float:
 
 
 def largest_accepting(ratios: Ratios, rate: float) -> float | None:
-    """Return the largest log beta with an acceptance rate of at least `rate`, or None.
-
-    It falls with beta (`accepted_draws`). Between two neighbouring ratios only beta varies, so the
-    solution there is beta = sum over L of w/(N rate - |H|).
-    """
+    """Return the largest log beta with an acceptance rate of at least `rate`, or None."""
+    # Between two neighbouring ratios only beta varies: beta = sum over L of w/(N rate - |H|).
     n, size = ratios.n, ratios.n_possible
     if size == 0 or size < rate * n * (1 - 1e-12):
         return None
@@ -143,10 +132,7 @@ def largest_accepting(ratios: Ratios, rate: float) -> float | None:
 def smallest_meeting(
     ratios: Ratios, estimated: Callable[[Array], Array], wanted: float
 ) -> float | None:
-    """Return the smallest log beta, up to the `ENOUGH_ABOVE`-th largest ratio, that is enough.
-
-    The estimate must fall with beta; where no such beta is enough, it is None.
-    """
+    """Return the smallest log beta, up to the `ENOUGH_ABOVE`-th largest ratio, that is enough."""
 
     def meets(log_beta: float) -> bool:
         return bool(estimated(np.array([log_beta]))[0] <= wanted)
@@ -175,10 +161,7 @@ def smallest_meeting(
 
 
 def certificate_at(
-    evaluator: Evaluator,
-    log_beta: float,
-    confidence: float = 0.95,
-    choice: Choice | None = None,
+    evaluator: Evaluator, log_beta: float, confidence: float = 0.95, choice: Choice | None = None
 ) -> Certificate:
     """Return the certificate at the level nearest to log_beta."""
     # If a level is guaranteed, so are larger ones.
@@ -193,12 +176,11 @@ def certificate_at(
         # The proof is for `wanted`, not for a smaller bound that these draws have at the level.
         sure = ceiling_bound(name, evaluator.assumptions(confidence).log_ceiling - level)
         bound: dict[str, Any] = {name: min(wanted, float(sure[0]))}
-        guarantee = replace(
-            guarantee,
-            **bound,
-            basis=f"{guarantee.basis} The choice of beta is covered for {name}; every other bound "
-            "here is for a beta that was fixed in advance.",
+        basis = (
+            f"{guarantee.basis} The choice of beta is covered for {name}; every other bound here "
+            "is for a beta that was fixed in advance."
         )
+        guarantee = replace(guarantee, **bound, basis=basis)
         return replace(evaluator.certificate(points, guarantee=guarantee), choice=choice)
     cover = "" if name in GUARANTEED else f" with {' or '.join(GUARANTEED)}"
     said = f"{FIXED_IN_ADVANCE} Pass `confidence`{cover} to cover the choice."
@@ -218,7 +200,9 @@ def _not_guaranteed(
     top = certificate_at(evaluator, evaluator.ratios.log_max, confidence)
     best = None if top.guarantee is None else getattr(top.guarantee, name)
     if best is None:
-        why = "KL needs a ceiling of the ratios." if assumptions.solid else assumptions.basis
+        why = (
+            assumptions.basis if assumptions.log_z is None else "KL needs a ceiling of the ratios."
+        )
         said = f"{why} Without a confidence, the estimate decides"
     else:
         said = (
@@ -285,13 +269,9 @@ def _draws_advice(name: str, wanted: float, tail: Tail, log_z: float) -> str | N
 
 
 def find_cost(evaluator: Evaluator, name: str, wanted: float, value: float) -> Estimate:
-    """Return the acceptance rate at the beta that truly meets a request; `value` estimates it.
-
-    The beta that an estimate chooses is not that one, and the interval of its acceptance rate does
-    not allow for the choice. Where the interval of the distance contains the request, beta may be
-    the right one. The acceptance rate falls with beta, so the ends of the cost are those of its
-    intervals at the smallest and the largest of these betas.
-    """
+    """Return the acceptance rate at the beta that truly meets a request; `value` estimates it."""
+    # beta may be the right one where the interval of the distance contains the request; the ends
+    # are those of the rate's intervals at the smallest and the largest of these betas.
     ratios, ceiling = evaluator.ratios, evaluator.tail.log_ceiling
     top = ceiling if ceiling < math.inf else ratios.log_max + PAST
     ends = np.array([ratios.level(0), top])

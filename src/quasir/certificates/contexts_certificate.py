@@ -54,23 +54,20 @@ class ContextsCertificate(Estimated):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite becomes None."""
         known = {k: e.to_dict() for k, e in self.estimates.items() if isinstance(k, str)}
-        moments = {name: part.to_dict() for name, part in self.moments.items()}
         guarantee = None
         if self.guarantee is not None:
+            levels = zip(LEVELS.tolist(), self.guarantee.above.tolist(), strict=True)
             guarantee = {
                 "tvd": self.guarantee.tvd,
                 "confidence": self.guarantee.confidence,
-                "contexts_above": [
-                    [round(float(level), 6), int(most)]
-                    for level, most in zip(LEVELS, self.guarantee.above, strict=True)
-                ],
+                "contexts_above": [[round(level, 6), most] for level, most in levels],
             }
         return {
             "contexts": self.contexts,
             "served": self.served,
             "n": self.n,
             **known,
-            "moments": moments,
+            "moments": {name: part.to_dict() for name, part in self.moments.items()},
             "guarantee": guarantee,
             "basis": self.basis,
             "note": self.note,

@@ -21,9 +21,8 @@ from quasir.core.arguments import as_log_beta, as_log_betas, check_bool, number
 from quasir.core.formatting import to_pandas
 from quasir.core.progress import Progress
 from quasir.core.types import Array
-from quasir.draws.ceiling import RatioBounds
+from quasir.draws.ceiling import BaseCheck, RatioBounds
 from quasir.draws.draws import Draws
-from quasir.draws.support import BaseCheck
 from quasir.errors import InputError, UnreachableError
 from quasir.estimation.estimate import Estimate, Key
 from quasir.estimation.guarantee import Guarantee
@@ -43,9 +42,7 @@ class Curve(Estimated):
     """Estimates along beta; `at` returns the certificate at any beta, on the grid or not.
 
     Every quantity of `quasir.estimation.quantities` is an attribute, an `Estimate` of arrays along
-    `log_betas`; `Certificate` explains them. `kl_base` is None where no base is known.
-
-    The estimates along the levels are computed when they are first looked at.
+    `log_betas`; `Certificate` explains them. They are computed when they are first looked at.
 
     Attributes
     ----------
@@ -132,10 +129,7 @@ class Curve(Estimated):
 
     @cached_property
     def guarantees(self) -> Guarantee:
-        """The anytime-valid bounds along the betas, each of confidence 0.95.
-
-        They are the values of confidence sequences, made by betting (docs/records/proofs.md).
-        """
+        """The anytime-valid bounds along the betas, each of confidence 0.95."""
         return self.guaranteed(0.95)
 
     def guaranteed(self, confidence: float) -> Guarantee:
@@ -149,11 +143,7 @@ class Curve(Estimated):
         return Curve(self.evaluator, np.union1d(self.log_betas, [log_beta]))
 
     def at(
-        self,
-        beta: float | None = None,
-        *,
-        confidence: float | None = None,
-        **option: float | None,
+        self, beta: float | None = None, *, confidence: float | None = None, **option: float | None
     ) -> Certificate:
         """Return the certificate at a beta, or at the cheapest beta that gives what is asked for.
 
@@ -196,11 +186,9 @@ class Curve(Estimated):
         """Return columns: beta, the value, se, low and high of every estimate, and guarantees."""
         columns = {"log_beta": self.log_betas, "beta": self.betas}
         for key, part in self.estimates.items():
-            name = str(key)
-            columns[name] = np.asarray(part.value)
-            columns |= {
-                f"{name}_{end}": np.asarray(getattr(part, end)) for end in ("se", "low", "high")
-            }
+            columns[str(key)] = np.asarray(part.value)
+            for end in ("se", "low", "high"):
+                columns[f"{key}_{end}"] = np.asarray(getattr(part, end))
         for name in GUARANTEED:
             if (most := getattr(self.guarantees, name)) is not None:
                 columns[f"{name}_guaranteed"] = most

@@ -1,13 +1,9 @@
-"""The evaluator: from draws, or from their summary, to the certificate at any beta.
-
-The draws may be in memory, sorted by their ratio, or on disk, summed in bins. Both give the same
-estimates.
-"""
+"""The evaluator: from draws in memory, or from their summary, to the certificate at any beta."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,20 +12,14 @@ from quasir.certificates.certificate import Certificate
 from quasir.certificates.warnings import Disagreement, find_disagreement, warnings_about
 from quasir.core.formatting import level_text
 from quasir.core.types import Array
-from quasir.draws.ceiling import RatioBounds
+from quasir.draws.ceiling import BaseCheck, RatioBounds
 from quasir.draws.draws import Draws
-from quasir.draws.support import BaseCheck
 from quasir.estimation.binned_draws import BinnedDraws
 from quasir.estimation.binned_ratios import BinnedRatios, Ratios
 from quasir.estimation.estimate import Z95, Estimate, Key, Moment, kish_ess
 from quasir.estimation.formulas import estimate
 from quasir.estimation.guarantee import NOTHING, Assumptions, Guarantee, guarantees
-from quasir.estimation.intervals import (
-    PSEUDO_DRAW_MASS,
-    fit_tail,
-    with_intervals,
-    zero_hit_bound,
-)
+from quasir.estimation.intervals import PSEUDO_DRAW_MASS, fit_tail, with_intervals, zero_hit_bound
 from quasir.estimation.quantities import QUANTITIES
 from quasir.estimation.ratios import Columns, SortedRatios, ratio_columns
 from quasir.estimation.summary import Summary
@@ -181,12 +171,9 @@ class Evaluator:
         )
 
     def limit(self, *, everything: bool) -> Certificate:
-        """Return the certificate of the limit of p_beta for beta -> 0 (`appx:naive_filter`).
-
-        It is q_proj, q filtered to the support of P, with the acceptance rate q(Supp P). With
-        `everything`, the draws of P(x) = 0 are accepted too, and it is q itself. Z_beta/beta, which
-        has a limit, replaces Z_beta.
-        """
+        """Return the certificate of q_proj, the limit of p_beta for beta -> 0, or of q itself."""
+        # q_proj is q on the support of P (`appx:naive_filter`); with `everything`, the draws with
+        # P(x) = 0 are accepted too. Z_beta/beta, which has a limit, replaces Z_beta.
         below = np.array([self.ratios.level(0) - FAR_BELOW if self.n_possible else 0.0])
         points = self.points(below, everything=everything)
         estimates = points.estimates
@@ -223,15 +210,11 @@ class SortedDraws(Evaluator):
     ratios: SortedRatios
 
     def __init__(self, draws: Draws) -> None:
-        self._draws = replace(draws, items=None)
-        columns = self._columns()
+        self._scores = draws.log_p, draws.log_q, draws.log_base, draws.features
+        columns = ratio_columns(*self._scores)
         ratios = SortedRatios(columns.log_ratio, columns.low, columns.high)
         shift = columns.low_shift[: len(columns.names)]
         super().__init__(ratios, columns, shift, draws.warnings, draws.known, draws.base_check)
-
-    def _columns(self) -> Columns:
-        d = self._draws
-        return ratio_columns(d.log_p, d.log_q, d.log_base, d.features)
 
     @cached_property
     def binned(self) -> BinnedDraws:
@@ -243,7 +226,7 @@ class SortedDraws(Evaluator):
         )
 
     def _over_all(self) -> tuple[Array, Array]:
-        return self._columns().over_all()  # the columns are large, and so are computed again
+        return ratio_columns(*self._scores).over_all()  # large, and so computed again
 
 
 class SummarisedDraws(Evaluator):

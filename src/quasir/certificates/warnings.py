@@ -1,11 +1,4 @@
-"""What is wrong with the estimates, in words, with numbers and advice.
-
-The last part compares the draws with a Z that is known. min(w, beta) is bounded, whatever the tail
-of w = P/q is, so the draws bound its mean Z_beta without any condition
-(`quasir.estimation.betting`). Z - Z_beta is the mass of the target above beta q, also where q = 0.
-A lower bound on Z_beta above Z, or an upper bound on it below Z at a ceiling of the ratios,
-contradicts what is known. docs/records/proofs.md has the proof.
-"""
+"""What is wrong with the estimates, in words, with numbers and advice."""
 
 from __future__ import annotations
 
@@ -124,7 +117,6 @@ def _about_the_tail(e: Evaluator, log_beta: float, n_above: float) -> list[str]:
 
 
 def _factor(ratio: float) -> str:
-    """Return a factor as text, below 10 rounded up to a tenth."""
     return f"{ratio:,.0f}" if ratio >= 10 else f"{math.ceil(10 * ratio) / 10:g}"
 
 
@@ -140,8 +132,9 @@ def find_disagreement(
     binned: BinnedDraws, known: RatioBounds, estimate: str
 ) -> Disagreement | None:
     """Return what the draws show against the known Z, or None; `estimate` says theirs in words."""
-    # The level is the ceiling, or the first Z 2^k that no ratio drawn exceeds. Each k has its share
-    # 6/(pi (k + 1))^2 of the false alarms.
+    # min(w, beta) is bounded, so the draws bound its mean Z_beta, whatever the tail: above Z, or
+    # below it at a ceiling, is a contradiction (docs/records/proofs.md). The level is the ceiling,
+    # or the first Z 2^k that no ratio drawn exceeds, with the share 6/(pi (k + 1))^2 of alarms.
     if known.log_z is None or not math.isfinite(binned.log_top):
         return None
     k = max(0, math.ceil((binned.log_top - known.log_z) / math.log(2)))
@@ -180,5 +173,5 @@ def find_disagreement(
 
 
 def _down(share: float) -> float:
-    """Return the next lower multiple of `ROUNDING`, so that "at least" is true of what is said."""
+    # "At least" is then true of what is said.
     return math.floor(share / ROUNDING) * ROUNDING

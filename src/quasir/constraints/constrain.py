@@ -29,9 +29,8 @@ from quasir.errors import InfeasibleError, InputError
 from quasir.estimation.estimate import Z95, Estimate, kish_ess
 from quasir.estimation.intervals import OFTEN, PSEUDO_DRAW_MASS, fit_tail
 from quasir.estimation.ratios import SortedRatios
-from quasir.targets.factors import Factor, Pointwise, Tilt
 from quasir.targets.feature import Feature, check_feature
-from quasir.targets.product import Product
+from quasir.targets.product import Factor, Pointwise, Product, Tilt
 
 ROUNDS = (4 * BLOCK, 8 * BLOCK, 16 * BLOCK, 32 * BLOCK, 64 * BLOCK, 100_000)
 """Draws in all after each round."""
@@ -39,8 +38,7 @@ SURE = 3.0  # standard errors by which a shape must exceed 0, to be taken as pos
 PRECISE = 0.005
 """A moment is known well enough if its standard error is at most this share of its spread.
 
-The spread is 1 for a boolean feature, and two standard deviations under p for another. A constraint
-of 0.5 is then met to within 0.01, which a few thousand samples cannot tell from 0.5.
+The spread is 1 for a boolean feature, and two standard deviations under p for another.
 """
 
 
@@ -178,11 +176,7 @@ class Constrained(Product):
         proposal: Proposal | None = None,
         progress: Progress = None,
     ) -> dict[str, Estimate]:
-        """Return the moments of p on fresh draws, from the base or a better proposal.
-
-        They are independent of the draws of `constrain`, and of those that `draw` and the samplers
-        make with the same seed.
-        """
+        """Return the moments of p on fresh draws, from the base or a better proposal."""
         stream = derived_seed(root_seed(seed), Purpose.CHECK)
         draws = draw(self, proposal or self.base, n, seed=stream, progress=progress)
         possible = draws.log_ratio > -np.inf
@@ -211,13 +205,10 @@ class Constrained(Product):
 def weighted_mean(
     values: Array, log_weight: Array, n: int, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> Estimate:
-    """Return the self-normalised mean of the possible draws, out of n, with its 95 % interval.
-
-    Each end is also computed with one more draw, whose share in the error is the one that q exceeds
-    with probability 0.1/n by the fitted tail (docs/records/intervals.md). Where it has no mean, or
-    the log weights have a polynomial tail (E[w] is then infinite, however the weights seen look),
-    the draws do not bound the mean on that side, and the end is the feature's own bound.
-    """
+    """Return the self-normalised mean of the possible draws, out of n, with its 95 % interval."""
+    # Each end is also computed with one more draw, of a share that q exceeds with probability 0.1/n
+    # by the fitted tail (docs/records/intervals.md). Where that has no mean, or the log weights
+    # have a polynomial tail (E[w] is infinite), the end is the feature's own bound.
     top = log_weight.max()
     log_share = log_weight - top - math.log(np.exp(log_weight - top).sum())
     weight = np.exp(log_share)
@@ -346,8 +337,7 @@ def _checked(constraints: Mapping[Feature, float], given: Product) -> dict[Featu
             raise InputError(f"the moment of {feature.name!r} is {moment!r}, but must be finite.")
         if feature.name in factors:
             raise InputError(
-                f"{feature.name!r} is wanted for, and is a factor of the base already: give the "
-                "tilt or the constraint, not both."
+                f"{feature.name!r} is wanted for, and is a factor of the base already: give one."
             )
     return wanted
 
@@ -370,8 +360,7 @@ def _log_weights(given: Product, draws: Draws, met: NDArray[np.bool_]) -> Array:
     if np.isnan(draws.log_q[possible]).any():
         raise InputError(
             f"{int(np.isnan(draws.log_q[possible]).sum())} draws that the constraint allows have "
-            "no log q: they were drawn for a target that forbids them. Draw for one that allows "
-            "them, such as base * feature of this very constraint."
+            "no log q: draw for a target that allows them, such as base * feature."
         )
     log_base = np.full(len(draws), np.nan) if draws.log_base is None else draws.log_base.copy()
     missing = np.flatnonzero(possible & np.isnan(log_base))

@@ -1,15 +1,8 @@
 """The convex dual of moment matching: lambda by a damped Newton's method.
 
-Among the distributions with given means of phi, the one closest to the base in KL is
-p(x) ~ a(x) exp(lambda . phi(x)), and lambda minimises a convex function. With several contexts c,
-each with its own normaliser, one lambda gives the wanted mean over contexts, and the function is
-
-    mean_c log E_{a(. | c)}[exp(lambda . (phi(x) - mu))].
-
-Its gradient is the mean moment error, its Hessian the mean covariance of phi under p_c. Draws with
-weights a(x)/q(x) stand in for the expectations (self-normalised importance sampling).
-
-Where no lambda gives the wanted moments, the errors say why, with numbers.
+Lambda minimises mean_c log E_{a(. | c)}[exp(lambda . (phi(x) - mu))] over contexts c. Its gradient
+is the mean moment error, its Hessian the mean covariance of phi under p_c. Draws with weights
+a(x)/q(x) stand in for the expectations. Where there is no lambda, the errors say why.
 """
 
 from __future__ import annotations
@@ -29,21 +22,15 @@ from quasir.targets.feature import Feature
 Groups = Sequence[tuple[Array, Array]]
 """For each context the features of its draws (n, k), and their log weights under its base."""
 
-MOMENT_ERROR = 1e-8
-"""Largest error of the moments on the draws, in units of the feature."""
+MOMENT_ERROR = 1e-8  # largest error of the moments on the draws, in units of the feature
 SMALLEST_ERROR = 1e-13
-"""The error that rounding leaves, as a share of the largest distance of a feature from its
-constraint.
-"""
+"""The error that rounding leaves, as a share of a feature's largest distance from its moment."""
 STEPS = 200
-GAIN = 0.1
-"""A step is taken if the dual falls by this share of what its quadratic model predicts."""
-FAR = 200.0
-"""A tilt of e^200 for one standard deviation means that the minimum is at infinity."""
+GAIN = 0.1  # a step is taken if the dual falls by this share of what its quadratic model predicts
+FAR = 200.0  # a tilt of e^200 for one standard deviation means that the minimum is at infinity
 STILL_MOVING = 1e-3
 """At a minimum the next Newton step is 0; on an edge of the hull it shifts log weights by 1."""
-MIN_ESS = 100.0
-"""With fewer effective draws, the standard error of a moment of 1/2 is above 0.05."""
+MIN_ESS = 100.0  # with fewer effective draws, the standard error of a moment of 1/2 is above 0.05
 
 
 def solve(groups: Groups, mu: Array) -> tuple[Array, list[Array]] | None:
@@ -141,7 +128,7 @@ def _newton_step(gradient: Array, hessian: Array, damping: float) -> Array:
 
 
 def _least_damping(hessian: Array) -> float:
-    """Return what keeps the step finite where the covariance is singular."""
+    # It keeps the step finite where the covariance is singular.
     return 1e-12 * max(1.0, float(np.trace(hessian)))
 
 
@@ -192,8 +179,7 @@ def contradiction(names: list[str], phi: Array, mu: Array) -> InfeasibleError:
     if direction is None:
         return InfeasibleError(
             f"no coefficients were found for the moments {moments}: they are too close to the edge "
-            f"of the moments that weights on {len(phi):,} draws can give. Draw more, or ask for "
-            "less."
+            f"of what weights on {len(phi):,} draws can give. Draw more, or ask for less."
         )
     most, needed = float((phi @ direction).max()), float(mu @ direction)
     combination = " + ".join(

@@ -46,10 +46,7 @@ def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
     if isinstance(error, ValueError):
         why, todo = "No file has such a name", "Give a name of ordinary characters."
     elif number in FULL:
-        todo = (
-            "All files written before are whole: make room, and give the same command again to "
-            "continue."
-        )
+        todo = "All files written before are whole: make room, and give the same command again."
     elif isinstance(error, (NotADirectoryError, FileExistsError)):
         todo = "A file is in the way: give another folder."
     else:
@@ -60,10 +57,7 @@ def unwritable(path: Path, error: OSError | ValueError) -> StoreError:
 def named_folder(name: str | Path) -> Path:
     """Return the folder of a run by its name; an empty name is refused."""
     if not str(name).strip():
-        raise InputError(
-            "the folder of the run has an empty name, so its files would fill the current folder: "
-            "give a name (--out), or '.' for the current folder."
-        )
+        raise InputError("a run with an empty name would fill the current folder: give --out.")
     return Path(name)
 
 

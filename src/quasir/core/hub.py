@@ -20,11 +20,10 @@ def refuse_no_model(name: str, built_in: Collection[str]) -> None:
         return
     near = get_close_matches(name, [*built_in, *(one.partition("/")[2] for one in built_in)], 1)
     meant = next((one for one in built_in if near and one.endswith(near[0])), None)
+    maybe = f"; did you mean {meant}?" if meant else "."
     raise InputError(
-        f"there is no model {short_repr(name)}"
-        + (f"; did you mean {meant}?" if meant else ".")
-        + " Name a folder, a model that `quasir models` lists, or one of the Hugging Face hub as "
-        "OWNER/NAME, as in openai-community/gpt2."
+        f"there is no model {short_repr(name)}{maybe} Name a folder, a model that `quasir models` "
+        "lists, or one of the Hugging Face hub as OWNER/NAME, as in openai-community/gpt2."
     )
 
 

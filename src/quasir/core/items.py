@@ -1,9 +1,4 @@
-"""Items in columns: a million texts are two arrays, not a million objects.
-
-Items are kept as numpy arrays (integers, reals, rows of either), as `Strings`, as `Coded`
-(indices into a small support), or, where nothing better fits, as an array of objects.
-`column[i]` makes the object on access.
-"""
+"""Items in columns: numpy arrays, or `Column`s that make an object on access."""
 
 from __future__ import annotations
 
@@ -90,8 +85,7 @@ class Strings(Column):
 class Text(str):
     """A string that knows the token ids it was drawn as, without the end-of-sequence token.
 
-    It is a str in every way: features and rewards of your own are given these. Two of them are
-    equal if their strings are, whatever their tokens.
+    It is a str in every way: two of them are equal if their strings are, whatever their tokens.
 
     Examples
     --------
@@ -200,8 +194,7 @@ def as_items(items: Items) -> Items:
     listed = list(items)
     if len(listed) != len(items):  # a table of pandas has as many entries as columns
         raise InputError(
-            f"items are a {type(items).__name__} of length {len(items)} with {len(listed)} "
-            "entries: give its column of items."
+            f"items are a {type(items).__name__} of length {len(items)} with {len(listed)} entries."
         )
     if all(type(item) is str for item in listed):
         return Strings.of(listed)
@@ -222,8 +215,7 @@ def check_items(items: Items) -> None:
         wrong = items.ndim == 0 or isinstance(items, np.ma.MaskedArray)
     if wrong or not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
         raise InputError(
-            f"items are a {type(items).__name__}, but must be a sequence of items: "
-            "a numpy array, a list, or a column of quasir.core.items."
+            f"items are a {type(items).__name__}, but must be a sequence of items, as a list."
         )
 
 
@@ -245,13 +237,7 @@ def concatenate(parts: Sequence[Items]) -> Items:
 
 
 def text_of(item: Any) -> str:
-    """Return the text of an item: a string itself, a text's ``.text``, else its str.
-
-    Examples
-    --------
-    >>> text_of("A poet."), text_of(Text("A poet.", (5, 17, 2))), text_of(11)
-    ('A poet.', 'A poet.', '11')
-    """
+    """Return the text of an item: a string itself, a text's ``.text``, else its str."""
     if isinstance(item, str):
         return item
     text = getattr(item, "text", None)
@@ -259,11 +245,7 @@ def text_of(item: Any) -> str:
 
 
 class Tabular:
-    """Items in a row, each with numbers: what `Draws` and all sample sets have in common.
-
-    ``x[i]`` and iteration give items; a slice, an array of indices or of booleans gives the same
-    class with those items and their numbers.
-    """
+    """What `Draws` and all sample sets share: ``x[i]`` is an item, ``x[slice]`` the same class."""
 
     items: Items
     features: Mapping[str, NDArray[Any]]
@@ -299,17 +281,12 @@ class Tabular:
         return [text_of(item) for item in items]
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame: a row for each item, with its numbers and features.
-
-        The first column is ``text`` if the items are texts, else ``item``.
-        """
+        """Return a pandas DataFrame: a row for each item, with its numbers and features."""
         return to_pandas(self._columns())
 
     def _column(self) -> Items:
         if self.items is None:
-            raise InputError(
-                "these draws have no items, only scores: make them with items=, or with qr.draw."
-            )
+            raise InputError("these draws have no items, only scores: make them with items=.")
         return self.items
 
     def _columns(self) -> dict[str, Any]:
@@ -344,7 +321,7 @@ def places_of(index: Any, n: int) -> NDArray[np.intp]:
     if places.ndim != 1 or places.dtype.kind not in "iu" or places.max() >= n or places.min() < -n:
         raise InputError(
             f"the indices are {short_repr(index)}, but must be a slice, whole numbers from {-n:,} "
-            f"to {n - 1:,}, or one boolean for each of the {n:,} items."
+            f"to {n - 1:,}, or {n:,} booleans."
         )
     return places.astype(np.intp)
 

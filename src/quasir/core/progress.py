@@ -78,8 +78,8 @@ class _Line:
     """Rewrites one line of stderr, at most ten times a second, once `patience` seconds are over."""
 
     def __init__(self, verb: str, patience: float = 0.0) -> None:
-        self.verb, self.start, self.shown = verb, time.perf_counter(), 0.0
-        self.patience = patience
+        self.verb, self.patience = verb, patience
+        self.start, self.shown = time.perf_counter(), 0.0
 
     def __call__(self, done: int, wanted: int, proposed: int) -> None:
         now = time.perf_counter()

@@ -1,13 +1,8 @@
 """Random streams: every random number of quasir has a purpose, and no two purposes share a bit.
 
-The key of a stream is ``SeedSequence(seed, spawn_key=(purpose, index, part))``, of fixed length.
-Spawning only makes it longer, so it can never equal the key of another purpose or place.
-
-Draws come in blocks of `BLOCK`. Block b proposes with the stream (`PROPOSE`, b) and decides with
-the stream (`ACCEPT`, b). So draw i of a run depends on (seed, i) only: a run gives the same draws
-whatever its batch size and its workers, and however often it was stopped and resumed.
-
-No other module makes a seed or a generator.
+The key of a stream is ``SeedSequence(seed, spawn_key=(purpose, index, part))``, of fixed length, so
+spawning never gives another's. Block b of the draws proposes with (`PROPOSE`, b) and decides with
+(`ACCEPT`, b): draw i of a run depends on (seed, i) only. No other module makes a generator.
 """
 
 from __future__ import annotations
@@ -23,11 +18,7 @@ from quasir.core.types import Array, Seed
 from quasir.errors import InputError
 
 BLOCK = 1024
-"""Draws in a block. A constant of the format: another value gives other draws.
-
-It is small, so that a proposal that must draw whole blocks wastes little on the last one, and
-large enough that making two generators (35 us) costs less than drawing (70 us at the least).
-"""
+"""Draws in a block: a constant of the format. Small, so that little of the last one is wasted."""
 VERSION = 2  # version of the keys, which is the format of runs on disk: others are refused
 WORD = 2**32  # numpy cuts a key into words of 32 bits; a longer number would run into the next one
 LARGEST_SEED = 2**128 - 1  # numpy gives a seed four words; a longer one would run into the key
@@ -88,8 +79,6 @@ def derived_seed(seed: int, purpose: Purpose, index: int = 0, part: int = 0) -> 
 
 def context_seed(seed: int, index: int, text: str) -> int:
     """Return the seed of a context: it depends on the run's seed, its index and its text only."""
-    if not 0 <= index < WORD:
-        raise InputError(f"a context has the index {index}, but indices go from 0 to 2**32 - 1.")
     # The whole hash is in the key: no other stream has this purpose, or a key of this length.
     words = _words(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     key = (int(Purpose.CONTEXT), index, *words)
@@ -103,8 +92,7 @@ def learned_stream(rng: np.random.Generator, learned: str) -> np.random.Generato
 
 
 def _words(digest: bytes) -> list[int]:
-    words: list[int] = np.frombuffer(digest, "<u4").tolist()
-    return words
+    return [int(word) for word in np.frombuffer(digest, "<u4")]
 
 
 def _seed_of(sequence: np.random.SeedSequence) -> int:
@@ -114,9 +102,7 @@ def _seed_of(sequence: np.random.SeedSequence) -> int:
 
 def _sequence(seed: int, purpose: Purpose, index: int, part: int) -> np.random.SeedSequence:
     if not (0 <= index < WORD and 0 <= part < WORD):
-        raise InputError(
-            f"a stream has the place ({index}, {part}): places go from 0 to 2**32 - 1."
-        )
+        raise InputError(f"places go from 0 to 2**32 - 1, but one is ({index}, {part}).")
     return np.random.SeedSequence(seed, spawn_key=(int(purpose), index, part))
 
 

@@ -1,7 +1,4 @@
-"""Acceptance: Eqs. 1 and 2 of the paper (`eq:p_beta`, `eq:ar`), and the decision of Algorithm 1.
-
-All code that accepts, samples or scores at a beta uses these functions.
-"""
+"""Acceptance: Eqs. 1 and 2 (`eq:p_beta`, `eq:ar`), and the decision of Algorithm 1."""
 
 from __future__ import annotations
 
@@ -29,12 +26,9 @@ def log_p_beta(log_p: Array, log_q: Array, log_beta: float) -> Array:
 
 
 def log_normaliser(log_z_beta: float, log_unnormalised: Array, items: Items, *parts: Any) -> float:
-    """Return an estimate of log Z_beta, raised to the largest log P_beta(x) of these items.
-
-    Z_beta is the sum of P_beta over all items, so it is no smaller, and p_beta(x) is at most 1.
-    A density may be above 1: one of `parts` declares it, or none declares anything and the items
-    are real numbers.
-    """
+    """Return an estimate of log Z_beta, raised to the largest log P_beta(x) of these items."""
+    # Z_beta is the sum of P_beta over all items, so p_beta(x) is at most 1. A density may be above
+    # 1: one of `parts` declares it, or none declares anything and the items are real numbers.
     declared = [optional_attribute(part, "density") for part in parts]
     real = isinstance(items, np.ndarray) and items.dtype.kind == "f" and False not in declared
     if True in declared or real:

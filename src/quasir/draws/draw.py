@@ -10,10 +10,9 @@ from quasir.core.progress import Progress, Report, progress_of
 from quasir.core.scores import check_pair
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
-from quasir.draws.ceiling import ratio_bounds
+from quasir.draws.ceiling import BASE_DRAWS, check_by_base, ratio_bounds, refuse_cut_support
 from quasir.draws.draw_blocks import AT_ONCE, draw_blocks, draw_pieces
 from quasir.draws.draws import Draws
-from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
 from quasir.engines.engine import Engine, Task, Work
 from quasir.errors import InputError
 
@@ -65,7 +64,7 @@ def draw(
     refuse_cut_support(target, proposal)
     streams, report = DrawStreams.of(seed), progress_of(progress, "drawn")
     if engine is not None:
-        draws = _draw_by(engine, target, proposal, n, streams, batch_size, report)
+        draws = _draw_by(engine, _BlockWork(target, proposal, streams, n, batch_size), report)
     else:
         parts, done = [], 0
         for piece in draw_pieces(target, proposal, streams, 0, n, batch_size):
@@ -80,7 +79,7 @@ def draw(
     return replace(draws, known=known, base_check=check)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _BlockWork:
     """Draws blocks into memory: the work behind ``qr.draw(engine=...)``."""
 
@@ -94,36 +93,23 @@ class _BlockWork:
 
     def __call__(self) -> Work:
         """Return the function that draws a piece; the models were pickled with this object."""
+        return self._work
 
-        def work(task: Task) -> Draws:
-            first, blocks = task
-            return draw_blocks(
-                self.target, self.proposal, self.streams, first, blocks, self.n, self.batch_size
-            )
-
-        return work
+    def _work(self, task: Task) -> Draws:
+        how = self.target, self.proposal, self.streams
+        return draw_blocks(*how, *task, self.n, self.batch_size)
 
 
-def _draw_by(
-    engine: Engine,
-    target: Target,
-    proposal: Proposal,
-    n: int,
-    streams: DrawStreams,
-    batch_size: int | None,
-    report: Report,
-) -> Draws:
+def _draw_by(engine: Engine, work: _BlockWork, report: Report) -> Draws:
     """Draw pieces with an engine, and join them in their order."""
     if isinstance(engine, type) or not callable(getattr(engine, "map", None)):
         raise InputError(
-            f"engine is {short_repr(engine)}, but must be an engine of quasir.engines, such as "
-            "qr.engines.Local(processes=2)."
+            f"engine is {short_repr(engine)}, but must be one of quasir.engines, such as Local(2)."
         )
     # Pieces are small, so that each of a few workers gets several.
-    blocks = -(-n // BLOCK)
+    n, blocks = work.n, -(-work.n // BLOCK)
     size = max(1, min(AT_ONCE, blocks // 32))
     tasks = [(first, min(size, blocks - first)) for first in range(0, blocks, size)]
-    work = _BlockWork(target=target, proposal=proposal, streams=streams, n=n, batch_size=batch_size)
     parts, done = {}, 0
     for (first, _), part in engine.map(work, tasks):
         parts[first] = part

@@ -35,10 +35,7 @@ CHECKED = 16
 NETWORK_ROWS = (16, BLOCK)
 """Least and most rows that a network computes at once; the least are those that are checked."""
 NETWORK_WORK = 1 << 38
-"""Parameters times tokens of the rows that a network computes at once: some seconds on two cores.
-
-Measured: one core does 1.3e10 per second, with 3 million parameters.
-"""
+"""Parameters times tokens that a network computes at once: some seconds on two cores."""
 FASTER = 500  # what another device than a CPU does in the time of two cores
 EXPENSIVE_ROWS = 64
 """Rows at once where a feature is expensive and no language model draws: it may be a network."""
@@ -103,11 +100,8 @@ def draw_blocks(
 
 
 def rows_at_once(target: Target, proposal: Proposal) -> int | None:
-    """Return how many rows are computed at once, or None if any number gives the same bits.
-
-    A network's rounding depends on how many rows it computes. So their number is fixed by its size,
-    not by a clock: a run gives the same bits however often it was stopped.
-    """
+    """Return how many rows are computed at once, or None if any number gives the same bits."""
+    # A network's rounding depends on the number of rows, so its size fixes that, not a clock.
     parts = (target, getattr(target, "base", None), proposal, *getattr(proposal, "components", ()))
     asked = [rows for part in parts if (rows := optional_attribute(part, "rows_at_once"))]
     if asked:
@@ -283,12 +277,9 @@ class _Proposed(NamedTuple):
     log_base: Array | None
 
     def rows(self, start: int, stop: int) -> _Proposed:
-        """Return the rows from `start` on, before `stop`."""
-        return _Proposed(
-            take(self.items, np.arange(start, stop)),
-            self.log_each[:, start:stop].copy(),
-            None if self.log_base is None else self.log_base[start:stop],
-        )
+        known = None if self.log_base is None else self.log_base[start:stop]
+        items = take(self.items, np.arange(start, stop))
+        return _Proposed(items, self.log_each[:, start:stop].copy(), known)
 
 
 def _propose(proposal: Proposal, n: int, rng: np.random.Generator, base: Any) -> _Proposed:

@@ -1,8 +1,7 @@
 """Draws: the proposed items, their scores, and the uniforms that decide on acceptance.
 
-Drawing and scoring is expensive and is done once. Each draw keeps its own u, so the set
-accepted at any beta is ``{alpha > beta}`` with ``alpha = P(x) / (q(x) u)``: reproducible,
-and nested as beta grows.
+Each draw keeps its own u, so the set accepted at any beta is ``{alpha > beta}`` with
+``alpha = P(x) / (q(x) u)``: reproducible, and nested as beta grows.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from quasir.core.scores import check_drawn, check_log_scores
 from quasir.core.streams import log_uniforms, root_seed
 from quasir.core.types import Array, Items, Seed
 from quasir.draws.acceptance import accepts, log_ratio_of
-from quasir.draws.ceiling import RatioBounds, declared_bounds, user_ceiling
-from quasir.draws.support import BaseCheck
+from quasir.draws.ceiling import BaseCheck, RatioBounds, declared_bounds, user_ceiling
 from quasir.errors import InputError
 from quasir.store import FEATURE, Rows, Store, locked
 from quasir.targets.feature import Feature, check_feature
@@ -174,17 +172,13 @@ class Draws(Tabular):
     def accepted(
         self, beta: float | None = None, *, log_beta: float | None = None
     ) -> NDArray[np.intp]:
-        """Return the indices of the draws that QRS accepts at beta (Algorithm 1).
-
-        The sets are nested: a larger beta accepts a subset.
-        """
+        """Return the indices of the draws that QRS accepts at beta (Algorithm 1), nested."""
         return np.flatnonzero(accepts(self.log_alpha, as_log_beta(beta, log_beta)))
 
     def samples(self, certificate: Any) -> Draws:
         """Return the draws that QRS accepts at a certificate's beta: samples from its p_beta.
 
-        Where these very draws chose the beta, the samples are not exactly i.i.d. from p_beta, and
-        the certificate's `choice` says so.
+        Where these draws chose the beta they are not exactly i.i.d.: the certificate's `choice`.
 
         Examples
         --------
@@ -260,10 +254,7 @@ class Draws(Tabular):
         return replace(self, features=columns, known=replace(self.known, bounds=bounds))
 
     def save(self, folder: str | Path) -> None:
-        """Write the draws as a run: a folder of Parquet shards and a manifest.
-
-        Items must be texts, numbers, arrays of numbers, or lists, tuples and dictionaries of those.
-        """
+        """Write the draws, if their items fit a table, as a run: Parquet shards and a manifest."""
         folder = named_folder(folder)
         with locked(folder):
             store = Store.create(
@@ -307,8 +298,8 @@ class Draws(Tabular):
     @property
     def rows(self) -> Rows:
         """The draws as rows of a store."""
-        scores = {name: getattr(self, name) for name in ("log_q", "log_p", "log_u", "log_base")}
-        columns = {name: column for name, column in scores.items() if column is not None}
+        names = ("log_q", "log_p", "log_u", "log_base")  # in the order of the files
+        columns = {name: x for name in names if (x := getattr(self, name)) is not None}
         columns |= {f"{FEATURE}{name}": column for name, column in self.features.items()}
         return Rows(columns, self.items)
 
@@ -324,8 +315,7 @@ class Draws(Tabular):
         return cls(**scores, items=rows.items, features=features, **facts)
 
     def __repr__(self) -> str:
-        possible = int((self.log_p > -np.inf).sum())
-        seed = str(self.seed)
+        possible, seed = int((self.log_p > -np.inf).sum()), str(self.seed)
         seed = seed if len(seed) <= 20 else f"{seed[:6]}... (see .seed)"
         return f"<Draws: {len(self):,} draws, {possible:,} with P(x) > 0, seed {seed}>"
 
@@ -366,17 +356,13 @@ def _feature_column(name: str, column: ArrayLike) -> NDArray[Any]:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise InputError(
-            f"feature {name!r} is {values[i]} at draw {i}; it must be finite, and at most "
-            f"{LARGEST:g} in size."
+            f"feature {name!r} is {values[i]} at draw {i}: it must be finite, at most {LARGEST:g}."
         )
     return values
 
 
 def _length(column: Any) -> int:
-    try:
-        return len(column)
-    except TypeError:  # a number, or a class
-        return 1
+    return len(column) if hasattr(type(column), "__len__") else 1  # a number, or a class
 
 
 def _base_column(log_base: ArrayLike, log_p: Array) -> Array:

@@ -1,18 +1,9 @@
-"""Bounds by betting, which hold at any number of draws, whenever they are looked at.
+"""Bounds by betting, which hold at any number of draws (docs/records/proofs.md).
 
-Let x <= hi for every draw. If E[x] >= 0, the wealth
-
-    W_n = sum_j pi_j prod_{i <= n} (1 - b_j x_i/hi)
-
-is a supermartingale with W_0 = 1 and no negative value, whatever the fractions 0 < b_j < 1 and the
-shares pi_j are, as long as they do not depend on the draws. By Ville's inequality it ever reaches
-1/alpha with probability alpha at most. So W_n >= 1/alpha, at whichever n, shows that E[x] < 0. It
-does not depend on the order of the draws. (Waudby-Smith and Ramdas, 2024, "Estimating means of
-bounded random variables by betting"; docs/records/proofs.md has the proofs.)
-
-Each bound is the least parameter that a bet shows. TVD, truncated mass and KL need a ceiling M of
-the ratios, the first two alternatively Z; averages of min(w, beta) need neither. Levels are arrays
-of log beta; `alpha` is 1 - confidence of each bound by itself.
+Let x <= hi for every draw. Where E[x] >= 0, the wealth W = sum_j pi_j prod_i (1 - b_j x_i/hi) is a
+supermartingale that begins at 1, so it ever reaches 1/alpha with probability alpha at most (Ville;
+Waudby-Smith and Ramdas 2024): W >= 1/alpha, at whichever n, shows that E[x] < 0. `alpha` is
+1 - confidence of each bound by itself, and levels are arrays of log beta.
 """
 
 from __future__ import annotations
@@ -29,11 +20,7 @@ from quasir.estimation.formulas import ceiling_bound
 
 Rows = NDArray[np.intp]
 FRACTIONS = 0.95 * 1.4 ** -np.arange(24.0)
-"""The fractions b_j, from 0.95 to 0.0004.
-
-The best one is about hi/sd(x) times sqrt(2 log(1/alpha)/N). One of these is within a factor of
-sqrt(1.4) of it up to N = 10^7 at least, and then loses 3 % of the log wealth.
-"""
+"""The fractions b_j. One is within a factor of sqrt(1.4) of the best, and loses 3 % of log W."""
 LOG_SHARES = -np.log(np.arange(1.0, 25.0) * np.arange(2.0, 26.0) * (1 - 1 / 25))
 """The logs of the shares pi_j, proportional to 1/((j + 1)(j + 2)); they sum to 1."""
 
@@ -58,15 +45,10 @@ def log_wealth(bets: Array, weights: Array) -> Array:
 
 
 def least_shown(
-    log_wealth_at: Callable[[Array, Rows], Array],
-    start: Array,
-    end: Array,
-    alpha: float,
+    log_wealth_at: Callable[[Array, Rows], Array], start: Array, end: Array, alpha: float
 ) -> Array:
-    """Return, for each row, the parameter nearest to `start` that is shown at level alpha, to 2e-4.
-
-    The wealth must rise from `start`, where it is at most 1, to `end`, where nothing need be shown.
-    """
+    """Return, for each row, the parameter nearest to `start` that is shown, to 2e-4 of the way."""
+    # The wealth rises from `start`, where it is at most 1, to `end`, where nothing need be shown.
     need = math.sqrt(-math.log(alpha))
     way = end - start
     # Distances from start, as shares of the way: nothing is shown at a, the claim holds at b.
@@ -110,8 +92,8 @@ class Bet:
         self, binned: BinnedDraws, log_beta: Array, log_ceiling: float, log_z: float | None = None
     ) -> None:
         self.log_beta, self.log_z = log_beta, log_z
-        self._cells = binned.open(log_beta)
-        self.w, self.weights = self._cells.w, self._cells.weights
+        self._log_w, self.weights = binned.open(log_beta)
+        self.w = np.exp(self._log_w)
         # In units of beta.
         with np.errstate(over="ignore"):
             self.top = np.exp(log_ceiling - log_beta)
@@ -123,7 +105,7 @@ class Bet:
         return self._truncated_mass(np.ones(len(rows)), tau, rows)
 
     def tvd(self, tau: Array, rows: Rows) -> Array:
-        """Return log W for "truncated_mass(beta/(1 - tau)) < tau", which implies that TVD < tau."""
+        """Return log W for "truncated_mass(beta/(1 - tau)) < tau", which implies TVD < tau."""
         return self._truncated_mass(1 / (1 - tau), tau, rows)
 
     def _truncated_mass(self, g: Array, tau: Array, rows: Rows) -> Array:
@@ -137,7 +119,7 @@ class Bet:
     def kl(self, kappa: Array, rows: Rows) -> Array:
         """Return log W for "KL(p, p_beta) < kappa"."""
         w, top = self.w[rows], self.top[rows]
-        x = w * np.maximum(self._cells.log_w[rows], 0.0) - np.maximum(w - 1, 0.0)
+        x = w * np.maximum(self._log_w[rows], 0.0) - np.maximum(w - 1, 0.0)
         x -= kappa[:, None] * w
         return self._wealth(x, (ceiling_bound("kl", np.log(top)) - kappa) * top, rows)
 
@@ -187,8 +169,7 @@ def is_shown(
 
 def acceptance_rate_at_most(binned: BinnedDraws, log_beta: Array, *, alpha: float) -> Array:
     """Return upper bounds on the acceptance rate E[min(w/beta, 1)]; at beta = M it is Z/M."""
-    cells = binned.capped(log_beta, rounded="up")
-    y, weights = cells.w, cells.weights
+    y, weights = binned.capped(log_beta, rounded="up")
 
     def log_w(rate: Array, rows: Rows) -> Array:
         rate = rate[:, None]
@@ -199,11 +180,12 @@ def acceptance_rate_at_most(binned: BinnedDraws, log_beta: Array, *, alpha: floa
 
 def acceptance_rate_at_least(binned: BinnedDraws, log_beta: Array, *, alpha: float) -> Array:
     """Return lower bounds on the acceptance rate E[min(w/beta, 1)]."""
-    cells = binned.capped(log_beta)
-    y, weights = cells.w, cells.weights
+    y, weights = binned.capped(log_beta)
 
     def log_w(rate: Array, rows: Rows) -> Array:
-        return log_wealth(1 - _over(y[rows], rate), weights[rows])
+        with np.errstate(over="ignore"):  # where no float holds it, a smaller one, which shows less
+            over = np.minimum(y[rows] / np.maximum(rate, 1e-300)[:, None], 1e290)
+        return log_wealth(1 - over, weights[rows])
 
     return least_shown(log_w, _mean(y, weights, 0.0), np.zeros(len(log_beta)), alpha)
 
@@ -211,11 +193,8 @@ def acceptance_rate_at_least(binned: BinnedDraws, log_beta: Array, *, alpha: flo
 def moment_bounds(
     binned: BinnedDraws, name: str, log_beta: Array, *, alpha: float
 ) -> tuple[Array, Array]:
-    """Return lower and upper bounds on the mean of a bounded feature under p_beta.
-
-    A draw of a feature between its bounds counts in part as one at the upper and in part as one at
-    the lower bound, which loses its small variance but nothing else; a boolean feature loses none.
-    """
+    """Return lower and upper bounds on the mean of a bounded feature under p_beta."""
+    # A draw counts in part as one at the feature's upper and in part as one at its lower bound.
     (low, high), k = binned.bounds[name], list(binned.bounds).index(name)
     ones, zeros = 1 + 2 * k, 2 + 2 * k
     least = high - (high - low) * _share_at_most(binned, zeros, ones, log_beta, alpha)
@@ -227,9 +206,8 @@ def _share_at_most(
 ) -> Array:
     """Return upper bounds on the share of one row's draws in p_beta, against those of the other."""
     # The wealth falls with v = min(w/beta, 1) on the row's draws, and rises with it on the others.
-    cells = binned.capped(log_beta, row, rounded="up")
-    v, for_ = cells.w, cells.weights
-    against = binned.capped(log_beta, other).weights
+    v, for_ = binned.capped(log_beta, row, rounded="up")
+    against = binned.capped(log_beta, other)[1]
     weights = np.concatenate([for_, against], axis=1)
 
     def log_w(share: Array, rows: Rows) -> Array:
@@ -241,12 +219,6 @@ def _share_at_most(
     with np.errstate(invalid="ignore"):
         seen = np.where(hits + misses > 0, hits / (hits + misses), 0.0)
     return least_shown(log_w, seen, np.ones(len(log_beta)), alpha)
-
-
-def _over(part: Array, parameter: Array) -> Array:
-    """Return part/parameter; where no float holds it, a smaller number, which shows less."""
-    with np.errstate(over="ignore"):
-        return np.minimum(part / np.maximum(parameter, 1e-300)[:, None], 1e290)
 
 
 def _mean(y: Array, weights: Array, empty: float) -> Array:

@@ -1,11 +1,7 @@
 """Draws moved to the edges of bins: the compact form of the ratios that guarantees are made from.
 
-A function that is concave in w is, on average, smaller after each draw of a bin is moved to the
-bin's two edges so that count and sum stay the same. The wealth of a bet is such a function
-(`quasir.estimation.betting`), so the moved draws give a lower bound of it, and what they show is
-shown by the draws themselves (proof: docs/records/proofs.md). `Cells` repeats this around each of
-many levels, on a few hundred points that are the same relative to every level, so that the bets of
-all levels are one array.
+The wealth of a bet is concave in w, so moving each draw of a bin to the bin's two edges, with the
+same count and sum, gives a lower bound of it (proof: docs/records/proofs.md).
 """
 
 from __future__ import annotations
@@ -23,16 +19,9 @@ from quasir.estimation.binned_ratios import FINEST, Bins
 
 FINE_BINS = 2048  # draws in memory are binned at the smallest width that needs about this many bins
 NEAR, FAR_BINS = 64.0, 512
-"""These bins are within 64 nats of the largest ratio; the draws below are in 512, by rank.
-
-So the width does not grow with the span.
-"""
+"""These bins are within 64 nats of the largest ratio; the draws below are in 512, by rank."""
 BELOW, PER_NAT = 8, 16
-"""Cells below a level: 16 to the nat for 8 nats, then one down to w = 0.
-
-Below a level the bets are straight in w, so that a cell of width d adds about d^2/12 of the
-variance: 1 in 3,000.
-"""
+"""Cells below a level: 16 to the nat for 8 nats, then one down to w = 0. They add 1 in 3,000."""
 ABOVE = 128  # cells between a level and the largest ratio, evenly in log w
 
 NONE = np.empty(0)
@@ -43,8 +32,7 @@ class BinnedDraws:
     """Draws by bins of their ratio, with count and sum, for all draws and for each feature.
 
     Row 0 is for all draws. Each feature has two rows more: the first counts a draw by the feature's
-    value, as a share of the way from its least to its greatest value, the second by what is missing
-    to 1. For a boolean feature these are the draws where it is true, and where it is false.
+    value, as a share of the way between its bounds, the second by what is missing to 1.
     """
 
     n: float  # all draws, those with w = 0 included
@@ -154,16 +142,19 @@ class BinnedDraws:
         edges = np.concatenate([self.log_low, self.log_high])
         return edges, np.concatenate([self.count - up, up], axis=1)
 
-    def capped(self, log_level: Array, row: int = 0, *, rounded: str = "down") -> Cells:
-        """Return the draws with w capped at each level, by cells below it.
+    def capped(
+        self, log_level: Array, row: int = 0, *, rounded: str = "down"
+    ) -> tuple[Array, Array]:
+        """Return w/level, capped at 1, on the edges of cells, and the draws on each edge.
 
         "up" moves the draws of the divided bin that lie above the level down to it.
         """
         t, weights = self._placed(log_level, row, rounded)
-        return _cells(np.minimum(t, 0.0), weights, 0.0 if row else self.zeros)
+        log_w, held = _cells(np.minimum(t, 0.0), weights, 0.0 if row else self.zeros)
+        return np.exp(log_w), held
 
-    def open(self, log_level: Array) -> Cells:
-        """Return all draws by cells below and above each level."""
+    def open(self, log_level: Array) -> tuple[Array, Array]:
+        """Return log w/level on the edges of cells below and above, and the draws on each."""
         t, weights = self._placed(log_level, 0, "down")
         rise = np.maximum(self.log_top - log_level, 2.0**-FINEST)
         return _cells(t, weights, self.zeros, rise)
@@ -219,21 +210,10 @@ def _bins_of(log_w: Array) -> tuple[NDArray[np.intp], Array, Array]:
     )
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Draws on the edges of cells that are the same relative to each of Q levels."""
-
-    log_w: Array  # (Q, A) the log of w/level at the edges; -inf in the first column, where w = 0
-    weights: Array  # (Q, A) draws on each edge
-
-    @property
-    def w(self) -> Array:
-        """The ratios in units of their level."""
-        return np.exp(self.log_w)
-
-
-def _cells(t: Array, weights: Array, zeros: float, rise: Array | None = None) -> Cells:
-    """Move draws to the edges of cells."""
+def _cells(
+    t: Array, weights: Array, zeros: float, rise: Array | None = None
+) -> tuple[Array, Array]:
+    """Move draws to the edges of cells; the first edge of each level is w = 0."""
     levels, lowest = len(t), BELOW * PER_NAT
     below = np.concatenate([[-np.inf], np.arange(-lowest, 1) / PER_NAT])
     edges = np.broadcast_to(below, (levels, len(below)))
@@ -258,4 +238,4 @@ def _cells(t: Array, weights: Array, zeros: float, rise: Array | None = None) ->
     held += np.bincount(flat + 1, on_high.ravel(), levels * size)
     held = held.reshape(levels, size)
     held[:, 0] += zeros
-    return Cells(edges, held)
+    return edges, held

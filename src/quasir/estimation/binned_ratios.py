@@ -1,10 +1,8 @@
 """Ratios known by bins, for draws that do not fit in memory: sums that merge.
 
-Bin j holds the log ratios in ((j - 1) width, j width]. The width is a power of two, so an edge is a
-float exactly, and the edges of wider bins are edges of narrower ones: any two sets of bins merge,
-at the wider width, and their sums at an edge are those of the draws themselves. Only bins that hold
-draws are kept, so ratios may lie anywhere; the sums of a bin are in units of its upper edge, so
-none over- or underflows. `BinnedRatios` gives the same sums as sorted ratios, exact at the edges.
+Bin j holds the log ratios in ((j - 1) width, j width]. The width is a power of two, so that any two
+sets of bins merge, and their sums at an edge are exact; those of a bin are in units of its upper
+edge, so none over- or underflows.
 """
 
 from __future__ import annotations
@@ -31,19 +29,12 @@ from quasir.estimation.ratios import (
 )
 
 MOST_BINS = 2048
-"""The most bins of one shard: its width is the smallest that needs no more.
-
-TVD is bracketed by a share of width^2 times the squared slope of the log density at the cut. For a
-normal log ratio this is about (z^2/1024)^2 at z standard deviations, or 1 in 10,000 at z = 3.
-"""
+"""The most bins of one shard. TVD is bracketed to about 1 in 10,000 for normal log ratios."""
 MOST_MERGED = 2**14  # the most bins after merging: above it the width is doubled
 PLACES = ((2**16, np.uint16), (2**32, np.uint32))
-"""How many places the span of the ratios is first cut into, and the type that numbers them."""
+"""How many places the span is first cut into, and the type that numbers them."""
 COARSEST, DEEP = 3, 255.0
-"""Where bins would have to be wider than 2^-3, all ratios 255 nats below the largest share one.
-
-N of them add less than N e^-255 of the largest ratio to a sum.
-"""
+"""Where bins would have to be wider than 2^-3, all ratios 255 nats below the largest share one."""
 FINEST = 20  # the smallest width is 2^-20, about a millionth
 PAST = 64.0
 """Levels extend this many nats past the largest ratio: a request may need a beta up there."""
@@ -191,10 +182,7 @@ class Bins:
 def _ordered(
     log_w: Array, fineness: int | None, floor: float = -math.inf
 ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.intp], int, bool]:
-    """Return the draws in order of their bins, the bins' indices and first draws, the fineness.
-
-    And last, whether the first bin is open: ratios below `floor` are put where that is.
-    """
+    """Return the order, the bins' indices and first draws, the fineness, and if it is open."""
     lowest, highest = float(log_w.min()), float(log_w.max())
     if fineness is not None or len(log_w) <= MOST_BINS:
         finest = FINEST if fineness is None else fineness
@@ -225,7 +213,6 @@ def _ordered(
 
 
 def _changes(ascending: NDArray[Any]) -> NDArray[np.intp]:
-    """Return where each value occurs first."""
     return np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
 
 
@@ -264,10 +251,10 @@ class BinnedRatios:
 
     def reach(self, count: int) -> int:
         """Return the index of the highest edge at or below the count-th largest ratio, or -1."""
-        if self.n_possible < count:
+        largest = self.largest(count)
+        if len(largest) < count:
             return -1
-        smallest = float(self.largest(count)[0])
-        return math.floor(smallest / self.width) - self._first
+        return math.floor(float(largest[0]) / self.width) - self._first
 
     def snap(self, log_cut: Array, to: np.ufunc = np.rint) -> Array:
         """Return the nearest edges, or with `np.floor` or `np.ceil` those below or above."""

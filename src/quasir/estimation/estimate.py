@@ -16,18 +16,29 @@ from quasir.errors import InputError
 Z95 = 1.959963984540054  # the 97.5 % quantile of the standard normal
 
 
+def _comparison(operation: Callable[[Any, Any], Any]) -> Callable[[Estimate, Any], Any]:
+    """Return a method that compares the value with a number, an array, or another's value."""
+
+    def compared(ours: Estimate, other: Any) -> Any:
+        theirs = other.value if isinstance(other, Estimate) else other
+        if isinstance(theirs, bool) or np.asarray(theirs).dtype.kind not in "iuf":
+            return NotImplemented
+        result = operation(ours.value, theirs)
+        return result if np.ndim(result) else bool(result)
+
+    return compared
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate:
     """An estimate with its standard error and 95 % interval; numbers, or arrays along a curve.
 
-    `se` is the delta-method standard error of `value`. The interval need not be
-    ``value +- 1.96 se``: it keeps to the quantity's range and allows for a skewed tail.
-    A `se` of NaN says that the draws do not determine it. Only where `proved` is True is the value
-    certain; that all draws agree proves nothing about other items.
+    `se` is the delta-method standard error of `value`, or NaN where the draws do not determine it.
+    The interval keeps to the quantity's range and allows for a skewed tail. Only where `proved` is
+    True is the value certain; that all draws agree proves nothing about other items.
 
-    It compares, rounds and formats as its value does. ``<``, ``<=``, ``>`` and ``>=`` are all False
-    where the value is unknown (NaN), and give an array of booleans along a curve. Two estimates
-    are equal (``==``) if all four numbers are; an estimate is not equal to any number.
+    It compares, rounds and formats as its value does; an order with NaN is False. Two estimates are
+    equal (``==``) if all four numbers are; an estimate is not equal to any number.
 
     Examples
     --------
@@ -79,17 +90,10 @@ class Estimate:
     def __hash__(self) -> int:
         return hash((float(self), self.se, self.low, self.high))
 
-    def __lt__(self, other: Any) -> Any:
-        return _compared(operator.lt, self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _compared(operator.le, self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _compared(operator.gt, self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return _compared(operator.ge, self, other)
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
 
     def __round__(self, ndigits: int | None = None) -> float:
         value = float(self)
@@ -121,15 +125,6 @@ class Estimate:
         float(self)
         numbers = {"value": self.value, "se": self.se, "low": self.low, "high": self.high}
         return {name: float(x) if math.isfinite(x) else None for name, x in numbers.items()}
-
-
-def _compared(operation: Callable[[Any, Any], Any], ours: Estimate, other: Any) -> Any:
-    """Compare the value with a number, an array of numbers, or another estimate's value."""
-    theirs = other.value if isinstance(other, Estimate) else other
-    if isinstance(theirs, bool) or np.asarray(theirs).dtype.kind not in "iuf":
-        return NotImplemented
-    result = operation(ours.value, theirs)
-    return result if np.ndim(result) else bool(result)
 
 
 def kish_ess(total: float, squares: float) -> float:

@@ -47,10 +47,7 @@ class Raw:
 
 @dataclass(frozen=True, kw_only=True)
 class _Terms:
-    """The terms that the equations share, with y = w/Z and v = w_b/Z_beta as above.
-
-    Logarithms are relative to that of the largest ratio, so that P's scale costs no digits.
-    """
+    """The terms that the equations share, with logarithms relative to that of the largest ratio."""
 
     sums: Sums  # at beta
     everything: bool  # whether the draws with P(x) = 0 count among H
@@ -80,7 +77,7 @@ def estimate(
     has_base: bool = False,
     everything: bool = False,
 ) -> Raw:
-    """Estimate everything at every beta."""
+    """Estimate everything at every beta; `everything` counts draws with P(x) = 0 among H."""
     sums = sums_at(log_beta)
     t = _terms(sums, log_beta, everything)
     tvd, tvd_slack = _tvd(t, sums_at)
@@ -192,11 +189,8 @@ def _moment(t: _Terms, i: int) -> Pair:
 
 
 def _tvd(t: _Terms, sums_at: Callable[[Array], Sums]) -> tuple[Pair, Array]:
-    """Eq. 9 (`eq:qrs_tvd`): TVD(p, p_beta) = p_C - q_C, and its slack where ratios are binned.
-
-    The difference is taken between sums over C alone, a part of H, where y is above v; so it
-    loses no digits as beta grows and TVD goes to 0.
-    """
+    """Eq. 9 (`eq:qrs_tvd`): TVD(p, p_beta) = p_C - q_C, and its slack where ratios are binned."""
+    # Sums over C alone, a part of H where y is above v: no digits are lost as TVD goes to 0.
     n, n_high, v_high = t.sums.n, t.n_high, t.v_high
     h1, h2, *_ = t.high_y
     log_beta = t.sums.log_cut
@@ -267,12 +261,8 @@ def _in_units_of_z(sums: Array, log_z: float) -> tuple[Array, ...]:
 
 
 def _unknown_excess(count: Array, y1: Array, y2: Array, v: Array, low: Array, high: Array) -> Array:
-    """Return by how much the sum of (y - v)+ over a bin can exceed its least, max(0, sum of y - v).
-
-    The bin is known by its edges, the number of draws, and the sums of y and y^2. From the edges,
-    the mean of (y - v)+ is at most that of the chord, (high - v)(mean - low)/(high - low). From
-    mean and variance, it is at most Scarf's (1958) bound, which is tight where all y are equal.
-    """
+    """Return by how much the sum of (y - v)+ over a bin can exceed max(0, sum of y - v)."""
+    # The chord between the bin's edges bounds it by the mean, Scarf (1958) by mean and variance.
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = y1 / count
         variance = np.maximum(y2 / count - mean**2, 0.0)
@@ -288,10 +278,7 @@ def _unknown_excess(count: Array, y1: Array, y2: Array, v: Array, low: Array, hi
 def _squared_deviations(
     t: _Terms, low: tuple[Array, Array], high: tuple[Array, Array], centre: Array
 ) -> Array:
-    """Return the sum over the draws of v^2 (f - centre)^2.
-
-    `low` has the sums over L of v^2 f and v^2 f^2, `high` the sums over H of f and f^2.
-    """
+    """Return the sum of v^2 (f - centre)^2, over L of v^2 f and v^2 f^2, over H of f and f^2."""
     (f2, f2f), (g1, g2) = low, high
     on_low = f2f - 2 * centre * f2 + centre**2 * t.low_v2
     on_high = t.v_high**2 * (g2 - 2 * centre * g1 + centre**2 * t.n_high)
@@ -310,10 +297,8 @@ def _se(variance: Array, n: float) -> Array:
 
 
 def ceiling_bound(quantity: str, rise: Array) -> Array:
-    """Return what a ceiling M alone says, whatever the draws: upper bounds at rise = log(M/beta).
-
-    TVD is at most 1 - e^(-rise/2), the truncated mass 1 - e^-rise, and KL rise - 1 + e^-rise.
-    """
+    """Return what a ceiling M alone says, whatever the draws, at rise = log(M/beta)."""
+    # TVD is at most 1 - e^(-rise/2), the truncated mass 1 - e^-rise, and KL rise - 1 + e^-rise.
     rise = np.maximum(rise, 0.0)
     if quantity == "kl":
         # Where the rise is small, a series: the difference would cancel.

@@ -1,9 +1,7 @@
-"""Guarantees: anytime-valid confidence bounds, which hold whenever they are looked at.
+"""Guarantees: anytime-valid confidence bounds by betting, which hold whenever they are looked at.
 
-A guarantee is the current value of a confidence sequence, made by betting
-(`quasir.estimation.betting`): with the stated confidence, it holds at every number of draws at
-once. It is no estimate. It rests on a ceiling of the ratios, or on what is known about Z, and on
-nothing else: not on a large number of draws, not on the shape of a tail.
+They rest on a ceiling of the ratios, or on what is known about Z, and on nothing else: not on a
+large number of draws, not on the shape of a tail.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from numpy.typing import NDArray
 
 from quasir.core.formatting import rounded_up
 from quasir.core.types import Array
-from quasir.draws.ceiling import ROUNDING, RatioBounds
-from quasir.draws.support import BaseCheck
+from quasir.draws.ceiling import ROUNDING, BaseCheck, RatioBounds
 from quasir.errors import InputError
 from quasir.estimation.betting import (
     FAR,
@@ -56,7 +53,7 @@ class Assumptions:
     def of(
         cls, known: RatioBounds, check: BaseCheck | None, confidence: float = 0.95
     ) -> Assumptions:
-        """Return what guarantees rest on, by what is known beside the draws of q."""
+        """Return what guarantees rest on, by what is known besides the draws of q."""
         if known.log_ceiling < math.inf:
             return cls(log_ceiling=known.log_ceiling, basis=known.basis)
         if known.log_z is not None:
@@ -68,11 +65,9 @@ class Assumptions:
 
     @classmethod
     def of_base(cls, base: BinnedDraws, log_most: float, confidence: float = 0.95) -> Assumptions:
-        """Return what draws of the base a show, where P(x) = a(x) b(x) and b(x) <= B.
-
-        Z = E_a[b(x)] is the acceptance rate of the base's draws at beta = B, times B. Half of
-        1 - confidence goes into the upper bound on it; the guarantees have the other half.
-        """
+        """Return what draws of the base a show, where P(x) = a(x) b(x) and b(x) <= B."""
+        # Z = E_a[b(x)] is B times the base's acceptance rate at beta = B; half of 1 - confidence
+        # goes into the upper bound on it.
         rate = acceptance_rate_at_most(base, np.array([log_most]), alpha=as_alpha(confidence) / 2)
         basis = (
             f"It rests on {base.n:,.0f} draws of the base, which bound Z, and on b(x) being at "
@@ -80,11 +75,6 @@ class Assumptions:
         )
         log_z = log_most + math.log(float(rate[0]))
         return cls(log_z=log_z, spent=0.5, confidence=confidence, basis=basis)
-
-    @property
-    def solid(self) -> bool:
-        """Whether TVD and the truncated mass can be guaranteed."""
-        return self.log_ceiling < math.inf or self.log_z is not None
 
     def without_violated_ceiling(self, log_top: float) -> Assumptions:
         """Return these without the ceiling if the largest ratio drawn exceeds it."""
@@ -112,9 +102,7 @@ class Assumptions:
 def as_alpha(confidence: float) -> float:
     """Return 1 - confidence."""
     if not 0 < confidence < 1:
-        raise InputError(
-            f"confidence is {confidence}, but must lie between 0 and 1; 0.95 is common."
-        )
+        raise InputError(f"confidence is {confidence}, but must lie between 0 and 1, as 0.95.")
     return 1 - confidence
 
 
@@ -122,9 +110,8 @@ def as_alpha(confidence: float) -> float:
 class Guarantee:
     """What is guaranteed at one beta, or, in arrays, along the betas of a curve.
 
-    Every bound is anytime-valid: it is the current value of a confidence sequence, made by betting,
-    so it holds with the stated confidence at any number of draws, whenever it is looked at. Each
-    part holds by itself. ``curve.guarantees[i]`` is the guarantee at point i.
+    Every bound is the current value of a confidence sequence, made by betting: it holds, by itself,
+    with the stated confidence at any number of draws. ``curve.guarantees[i]`` is that at point i.
 
     Attributes
     ----------
@@ -161,10 +148,9 @@ class Guarantee:
     def __getitem__(self, i: int) -> Guarantee:
         if isinstance(self.acceptance_rate, tuple):
             raise InputError("this guarantee is for one beta: only those of a curve have points.")
-        along = {name: getattr(self, name) for name in GUARANTEED}
         bounds: dict[str, Any] = {
-            name: None if x is None else float(x[i]) + 0.0  # not -0
-            for name, x in along.items()
+            name: None if (x := getattr(self, name)) is None else float(x[i]) + 0.0  # not -0
+            for name in GUARANTEED
         }
         return replace(
             self,
@@ -199,10 +185,8 @@ def guarantees(
     for quantity in GUARANTEED:
         bet = assumptions.bet_on(quantity, confidence)
         upper[quantity] = None if bet is None else upper_bounds(quantity, binned, log_betas, **bet)
-    rate = [
-        bound(binned, log_betas, alpha=half)
-        for bound in (acceptance_rate_at_least, acceptance_rate_at_most)
-    ]
+    limits = (acceptance_rate_at_least, acceptance_rate_at_most)
+    rate = [bound(binned, log_betas, alpha=half) for bound in limits]
     ends = {name: moment_bounds(binned, name, log_betas, alpha=half) for name in binned.bounds}
     return Guarantee(
         **upper,
@@ -221,10 +205,9 @@ def guaranteed_level(
     *,
     confidence: float = 0.95,
 ) -> float | None:
-    """Return the least log beta at which a quantity is guaranteed to be at most `most`, or None.
+    """Return the least log beta from which on a quantity is guaranteed to be at most `most`.
 
-    The choice itself is guaranteed: at this beta and at every larger one the quantity is at most
-    `most`, with the stated confidence, at any number of draws and at any look.
+    The choice itself is covered, at any number of draws and any look. None if there is no such.
     """
     if quantity not in GUARANTEED:
         raise InputError(f"{quantity!r} cannot be guaranteed; {', '.join(GUARANTEED)} can.")
@@ -257,11 +240,9 @@ def guaranteed_level(
 LEVELS = 0.004 * 1.088 ** np.arange(64.0)
 """The levels tau, from 0.004 to 0.81, fixed beforehand; each has an equal part of alpha.
 
-At a level, the wealth of a context at its true g* (truncated_mass(g*) = tau) is a martingale, and a
-context whose TVD at the chosen beta is above tau has at least the wealth observed there. So the
-product over all contexts of (1 - e + e times that wealth) stays below 1/alpha with confidence
-1 - alpha, and bounds how many are above tau, whatever chose betas and numbers of draws. Proof:
-docs/records/proofs.md.
+At each, the product over all contexts of (1 - e + e times the wealth against "TVD > tau") stays
+below 1/alpha with confidence 1 - alpha, whatever chose betas and numbers of draws, and so bounds
+how many contexts are above tau (docs/records/proofs.md).
 """
 
 
@@ -279,9 +260,7 @@ class MeanGuarantee:
 class Evidence:
     """What is known about the TVD of one context."""
 
-    # Of its draws against "TVD > tau", at each of `LEVELS`; infinite where that is certainly false,
-    # and -inf where nothing can be guaranteed.
-    log_wealth: Array
+    log_wealth: Array  # against "TVD > tau" at `LEVELS`; -inf where nothing can be guaranteed
     most: float  # TVD is at most this for certain: 1 - sqrt(beta/M), and 1 without a ceiling M
 
 
@@ -322,12 +301,8 @@ def most_above(log_wealth: Array, contexts: int, log_need: float) -> int:
 def mean_guarantee(
     evidence: Sequence[Evidence], contexts: int, confidence: float = 0.95
 ) -> MeanGuarantee | None:
-    """Return the guarantee about the mean TVD of the served contexts, or None if there is none.
-
-    TVD is the integral over tau of "TVD > tau", so its mean is the integral of the share of
-    contexts above tau. Between two levels these are at most so many as at the lower one, and none
-    above what is certain for it.
-    """
+    """Return the guarantee about the mean TVD of the served contexts, or None if there is none."""
+    # TVD is the integral over tau of "TVD > tau": its mean is that of the share above tau.
     alpha = as_alpha(confidence)
     log_wealth = np.stack([part.log_wealth for part in evidence])
     served = len(log_wealth)

@@ -1,14 +1,9 @@
-"""95 % intervals for the estimates, wide enough for a skewed tail.
+"""95 % intervals for the estimates, wide enough for a skewed tail (docs/records/intervals.md).
 
-The largest ratios decide TVD, KL and the bound, and few are drawn: a plain ``value +- 1.96 se``
-covers too little (docs/records/intervals.md has the reasons and the measurements). So the interval
-is on the log scale; its upper end is also computed with one more draw, at the ratio that q exceeds
-with probability 0.1/N by the fitted Pareto tail; and where no draw lies above beta, it is the
-tail's mass there, or what N draws without a hit allow. A ceiling of the ratios limits all of these.
-
-The tail is a generalised Pareto distribution fitted to the largest ratios, by the method of Zhang
-and Stephens (2009) with the weak prior of Vehtari et al. (2024, "Pareto smoothed importance
-sampling"). Its shape k shows which moments of the ratio exist: E[w^r] is finite for r < 1/k.
+They are on the log scale; an upper end is also computed with one more draw, at a ratio that q
+seldom exceeds by the fitted tail, and where no draw lies above beta it is the tail's mass there.
+The tail is a generalised Pareto distribution fitted to the largest ratios (Zhang and Stephens 2009;
+Vehtari et al. 2024). Its shape k shows which moments exist: E[w^r] is finite for r < 1/k.
 """
 
 from __future__ import annotations
@@ -31,10 +26,7 @@ MIN_TAIL = 5  # with fewer exceedances than this, no shape is estimated
 OFTEN = 5  # if the largest ratio was drawn this often, it is taken to be the largest that exists
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 PSEUDO_DRAW_MASS = 0.1
-"""N times the q-mass above the added draw's ratio.
-
-N draws miss such a ratio nine times in ten; `docs/records/intervals.md` has the measured coverage.
-"""
+"""N times the q-mass above the added draw's ratio: N draws miss it nine times in ten."""
 
 
 def with_intervals(
@@ -50,7 +42,7 @@ def with_intervals(
         if quantity.interval is Interval.RATE:
             estimates[name] = _rate(pair, tail.n)
         elif quantity.interval is Interval.TAIL:
-            slack = raw.tvd_slack if name == "tvd" else None
+            slack = raw.tvd_slack if name == "tvd" else 0.0
             part = _positive(pair, plus.pairs[name], quantity.high, slack)
             if unseen.any():
                 part = _unseen(quantity, part, unseen, raw.n_above, upper)
@@ -85,13 +77,12 @@ def _rate(pair: Pair, n: int) -> Estimate:
     return Estimate(rate, se, low, np.minimum(high, 1.0))
 
 
-def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | None) -> Estimate:
+def _positive(raw: Pair, plus: Pair, largest: float, slack: Array | float) -> Estimate:
     """Return an interval on the log scale, widened by the `slack` of binned ratios."""
     low, high = log_interval(*raw)
     _, higher = log_interval(*plus)
     high = np.minimum(np.maximum(high, higher), largest)
-    if slack is not None:
-        low, high = np.maximum(low - slack, 0.0), np.minimum(high + slack, largest)
+    low, high = np.maximum(low - slack, 0.0), np.minimum(high + slack, largest)
     return Estimate(*raw, low, high)
 
 
@@ -265,39 +256,35 @@ def fit_tail(ratios: Ratios, log_ceiling: float = math.inf) -> Tail:
     n, log_max, count = ratios.n, ratios.log_max, tail_size(ratios.n)
     log_w = ratios.largest(count + 1)
     largest = np.exp(log_w[max(len(log_w) - count, 0) :] - log_max)
-    at_max = ratios.at_max()
     threshold = math.exp(log_w[0] - log_max) if len(log_w) > count else 0.0
     excess = largest[largest > threshold] - threshold
 
-    def tail(k: float, scale: float = math.nan) -> Tail:
-        return Tail(
-            k=k,
-            scale=scale,
-            threshold=threshold,
-            count=len(excess),
-            n=n,
-            log_max=log_max,
-            at_max=at_max,
-            log_ceiling=log_ceiling,
-        )
-
+    tail = Tail(
+        k=math.nan,
+        scale=math.nan,
+        threshold=threshold,
+        count=len(excess),
+        n=n,
+        log_max=log_max,
+        at_max=ratios.at_max(),
+        log_ceiling=log_ceiling,
+    )
     if len(log_w) < MIN_TAIL or count < MIN_TAIL:
-        return tail(math.nan)
+        return tail
     # All equal up to rounding: by these draws the ratio is bounded.
     if len(excess) == 0 or excess[-1] - excess[0] <= 1e-9:
-        return tail(-math.inf)
+        return replace(tail, k=-math.inf)
     if len(excess) < MIN_TAIL:
-        return tail(math.nan)
+        return tail
     k, scale = _fit_generalised_pareto(excess)
-    return tail(k, scale) if math.isfinite(k) and scale > 0 else tail(math.inf)
+    good = math.isfinite(k) and scale > 0
+    return replace(tail, k=k, scale=scale) if good else replace(tail, k=math.inf)
 
 
 def _fit_generalised_pareto(x: Array) -> tuple[float, float]:
-    """Return (k, scale) for sorted excesses x > 0.
-
-    With theta = -k/scale the likelihood has one parameter, since k = mean log(1 - theta x);
-    the estimate is the posterior mean of theta over a grid of its prior's quantiles.
-    """
+    """Return (k, scale) for sorted excesses x > 0."""
+    # With theta = -k/scale the likelihood has one parameter, since k = mean log(1 - theta x); the
+    # estimate is the posterior mean of theta over a grid of its prior's quantiles.
     n = len(x)
     m = 30 + int(math.sqrt(n))
     quartile = x[int(n / 4 + 0.5) - 1]

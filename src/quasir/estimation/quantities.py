@@ -1,8 +1,7 @@
 """The estimated quantities: one list for intervals, certificates, tables, figures and the page.
 
-To add a quantity, declare it here and write its formula in `quasir.estimation.formulas`. With an
-`Option`, beta can be chosen by it: in `Curve.at`, in a recipe's `choose` and on the command line.
-What is `guaranteed` has a bet in `quasir.estimation.betting.Bet`, and a row in `Guarantee`.
+To add one, declare it here and write its formula in `quasir.estimation.formulas`. With an `Option`
+beta can be chosen by it; what is `guaranteed` has a bet in `betting.Bet`, and a row in `Guarantee`.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class Quantity:
 
     name: str  # its attribute of curves and certificates, column of the CSV and key of the JSON
     title: str  # its name in the text of a certificate
-    heading: str  # its name on the page
     meaning: str  # what it is, in a few words
+    heading: str = ""  # its name on the page, if not its title
     low: float = 0.0  # its range
     high: float = 1.0
     interval: Interval = Interval.NORMAL
@@ -84,7 +83,6 @@ _LIST = (
     Quantity(  # TVD(p, p_beta), Eq. 9 (`eq:qrs_tvd`)
         name="tvd",
         title="TVD to the target",
-        heading="TVD to the target",
         meaning="0 is exact, 1 nothing in common",
         interval=Interval.TAIL,
         beyond="excess",
@@ -131,7 +129,6 @@ _LIST = (
     Quantity(  # KL(p, p_beta), Eq. 10 (`eq:qrs_kl`)
         name="kl",
         title="KL to the target",
-        heading="KL to the target",
         meaning="in nats; 0 is exact",
         high=math.inf,
         interval=Interval.TAIL,
@@ -150,7 +147,6 @@ _LIST = (
     Quantity(  # Eq. 5
         name="log_z",
         title="log Z",
-        heading="log Z",
         meaning="log of the target's partition function",
         low=-math.inf,
         high=math.inf,
@@ -161,7 +157,6 @@ _LIST = (
     Quantity(  # Eq. 6 (`eq:zeta_beta`)
         name="log_z_beta",
         title="log Z_beta",
-        heading="log Z_beta",
         meaning="log of the partition function of P_beta",
         low=-math.inf,
         high=math.inf,
@@ -171,7 +166,6 @@ _LIST = (
     Quantity(  # KL(p_beta, a), appendix C (`eq:qrs_kl_a`)
         name="kl_base",
         title="KL from the base",
-        heading="KL from the base",
         meaning="in nats; what the constraint changes",
         high=math.inf,
         line=Line("kl_base", "KL from the base"),
@@ -223,7 +217,9 @@ def title_of(key: Key) -> str:
 
 def heading_of(key: Key) -> str:
     """Return the name of an estimate on the page."""
-    return f"Mean of {key.feature}" if isinstance(key, Moment) else QUANTITIES[key].heading
+    if isinstance(key, Moment):
+        return f"Mean of {key.feature}"
+    return QUANTITIES[key].heading or QUANTITIES[key].title
 
 
 def meaning_of(key: Key) -> str:

@@ -1,11 +1,7 @@
 """Sums of powers of the ratio w = P(x)/q(x) below and above any cut, from sorted ratios.
 
-Everything that section 2.3 of the paper estimates, and every delta-method variance, is made
-of a few sums over ``L = {0 < w <= c}`` and ``H = {w > c}``. They come from ratios in memory
-(`SortedRatios`) or from bins of ratios (`quasir.estimation.binned_ratios`).
-
-No sum overflows or underflows, whatever the range of w: sums over L are kept in units of the
-largest ratio in L, sums over H in units of the largest ratio of all, which H contains.
+All estimates and their variances are made of sums over ``L = {0 < w <= c}``, in units of the
+largest ratio in L, and over ``H = {w > c}``, in units of the largest of all: none overflows.
 """
 
 from __future__ import annotations
@@ -78,8 +74,7 @@ class SortedRatios:
 
     exact_between = True
     """Whether the sums are exact at every cut, or only at the levels."""
-    width = 0.0
-    """The distance in log between levels, where the sums are exact at these alone."""
+    width = 0.0  # the distance in log between such levels
 
     def __init__(
         self,
@@ -154,23 +149,15 @@ class SortedRatios:
         """Return the sums at each cut."""
         log_cut = np.atleast_1d(np.asarray(log_cut, dtype=np.float64))
         parts = [self._at(log_cut[i : i + 256]) for i in range(0, len(log_cut), 256)]
-        n_high, unit, low, high, low_columns, high_columns = map(
-            np.concatenate, zip(*parts, strict=True)
-        )
-        return Sums(
-            n=float(self.n),
-            log_max=self.log_max,
-            log_cut=log_cut,
-            n_high=n_high,
-            log_unit=unit,
-            low=low,
-            high=high,
-            total=self._from[0],
-            low_columns=low_columns,
-            high_columns=high_columns,
-        )
+        names = ("n_high", "log_unit", "low", "high", "low_columns", "high_columns")
+        sums: dict[str, Any] = {
+            name: np.concatenate(each)
+            for name, each in zip(names, zip(*parts, strict=True), strict=True)
+        }
+        common = {"log_max": self.log_max, "log_cut": log_cut, "total": self._from[0]}
+        return Sums(n=float(self.n), **common, **sums)
 
-    def _at(self, log_cut: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+    def _at(self, log_cut: Array) -> tuple[Array, ...]:
         size, q, k = len(self.log_w), len(log_cut), len(self.columns)
         if size == 0:
             zero = np.zeros(q)
@@ -229,9 +216,8 @@ def _local_sums(
     return sums, low, high
 
 
-def _dot(a: Array, b: Array) -> Array:
-    sums: Array = np.einsum("ij,ij->i", a, b)
-    return sums
+def _dot(a: Array, b: Array) -> Any:
+    return np.einsum("ij,ij->i", a, b)
 
 
 def in_unit(sums: Array, rise: Array) -> Array:

@@ -1,11 +1,7 @@
 """A summary of draws: a few hundred kilobytes that give every estimate, and that merge.
 
-It holds sums by bins of the ratio, the largest ratios, and the means under q. The summaries of
-shards merge into that of the run, in the memory of a few shards.
-
 `draws/shard-00000.summary` records the hash, size and time of its shard's file. Where one of them
-differs, or there is none, the shard is read again, and its hash is checked, unless its file still
-has the size and time that it was written with.
+differs, or there is none, the shard is read again.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quasir.core.files import write_with
-from quasir.core.progress import Progress, Report, progress_of
+from quasir.core.progress import Progress, progress_of
 from quasir.core.types import Array
 from quasir.errors import InputError, StoreError
 from quasir.estimation.binned_ratios import Bins, largest_of
@@ -44,9 +40,8 @@ WORKERS = min(4, os.cpu_count() or 1)
 def kept(n: int) -> int:
     """Return how many of the largest ratios a summary of n draws keeps.
 
-    The tail of a run of N draws has 3 sqrt(N) ratios (94,868 for N = 10^9). A share n/N of them is
-    expected among n draws: at most 3 sqrt(n). A tenth more, and 64, allow for chance, so that no
-    ratio of the merged tail is missing. If one may be, `Summary.tail_is_whole` is False.
+    A share n/N of the 3 sqrt(N) ratios of the run's tail is expected: at most 3 sqrt(n). A tenth
+    more, and 64, allow for chance; if one is missing, `Summary.tail_is_whole` is False.
     """
     return math.ceil(1.1 * tail_size(n)) + 64
 
@@ -123,10 +118,7 @@ class Summary:
         first = parts[0]
         for part in parts[1:]:
             if (part.names, part.has_base) != (first.names, first.has_base):
-                raise InputError(
-                    f"summaries of other columns do not merge: {first.names} and {part.names}, "
-                    f"with a base: {first.has_base} and {part.has_base}."
-                )
+                raise InputError(f"summaries of other columns: {first.names}, {part.names}.")
         n = sum(part.n for part in parts)
         log_max = max(part.log_max for part in parts)
         most = max(parts, key=lambda part: len(part.bins))
@@ -197,33 +189,25 @@ def summarise(store: Store, *, keep: bool = True, progress: Progress = False) ->
     report, n = progress_of(progress, "summarised"), len(store)
     more: dict[int, int] = {}
     while True:
-        whole, above = _merged(store, keep, more, report)
+        done, damaged = 0, []
+        parts: list[Summary] = []
+        above: dict[int, float] = {}
+        for number, summary in _each(store, keep, more):
+            if summary is None:
+                damaged.append(number)
+                continue
+            above[number] = summary.whole_above
+            parts.append(summary)
+            if len(parts) > MERGED_AT_ONCE:
+                parts = [Summary.merged(parts, kept(n))]
+            done += summary.n
+            report(done, n, done)
+        store.refuse(damaged)
+        whole = Summary.merged(parts, kept(n))
         if whole.tail_is_whole:
             return whole
         # A shard may hold more of the largest ratios than it kept: ask it for all that can matter.
         more = {i: tail_size(n) + 1 for i, level in above.items() if level > whole.tail_begins}
-
-
-def _merged(
-    store: Store, keep: bool, more: dict[int, int], report: Report
-) -> tuple[Summary, dict[int, float]]:
-    """Return the summary of all shards, and by shard its `Summary.whole_above`."""
-    n, done = len(store), 0
-    parts: list[Summary] = []
-    above: dict[int, float] = {}
-    damaged = []
-    for number, summary in _each(store, keep, more):
-        if summary is None:
-            damaged.append(number)
-            continue
-        above[number] = summary.whole_above
-        parts.append(summary)
-        if len(parts) > MERGED_AT_ONCE:
-            parts = [Summary.merged(parts, kept(n))]
-        done += summary.n
-        report(done, n, done)
-    store.refuse(damaged)
-    return Summary.merged(parts, kept(n)), above
 
 
 def _each(store: Store, keep: bool, more: dict[int, int]) -> Iterator[tuple[int, Summary | None]]:
@@ -258,9 +242,7 @@ def shard_summary(
         return None
     columns, identity = read
     features = {
-        name.removeprefix(FEATURE): column
-        for name, column in columns.items()
-        if name.startswith(FEATURE)
+        name.removeprefix(FEATURE): x for name, x in columns.items() if name.startswith(FEATURE)
     }
     scores = columns["log_p"], columns["log_q"], columns.get("log_base")
     summary = Summary.of(*scores, features, largest)

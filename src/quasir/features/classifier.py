@@ -20,8 +20,8 @@ from quasir.core.hub import refuse_no_model, why_silent
 from quasir.core.items import text_of
 from quasir.core.types import Array, Items
 from quasir.errors import InputError, QuasirWarning
-from quasir.targets.factors import Tilt, reward
 from quasir.targets.feature import Feature
+from quasir.targets.product import Tilt, reward
 
 __all__ = ["classifier", "reward_model"]
 

@@ -20,9 +20,8 @@ from quasir.errors import FeatureError, InputError
 from quasir.guides.guide import Ints, Machine, Rows, Weights
 from quasir.guides.language import Language
 from quasir.guides.vocabulary import Vocabulary, token_ids
-from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
-from quasir.targets.product import Product, multiply
+from quasir.targets.product import Pointwise, Product
 
 DEAD_END = "NoExtension"
 """The beginning of a message that is no failure: no token of the model can follow."""
@@ -201,8 +200,8 @@ class LanguageFeature(Feature):
 
     def __rmul__(self, base: Any) -> Any:
         """Return base * feature: the base, restricted to texts of the language."""
-        inner = base.base if isinstance(base, Product) else base
-        return multiply(base, Pointwise(self.bound(inner)))
+        given = base if isinstance(base, Product) else Product(base)
+        return given * Pointwise(self.bound(given.base))
 
     def _holds(self, items: Items) -> NDArray[np.bool_]:
         tokenizer = self.tokenizer or getattr(items, "tokenizer", None)

@@ -102,11 +102,8 @@ class Mixture:
         return all(optional_attribute(c, "sample_together") is not None for c in self.components)
 
     def sample_each(self, n: int, rng: np.random.Generator, start: int = 0) -> tuple[Items, Array]:
-        """Draw n items as `sample` does; return their log-probability under each component.
-
-        It is known under the component that drew the item, and NaN elsewhere: see `fill`. Those
-        before `start` are left out; the components need not draw them if `draws_rows`.
-        """
+        """Draw n items, those from `start` on; return log q under the component that drew each."""
+        # It is NaN under the others, until `fill`; those before `start` need not be drawn.
         n = check_request(n, rng)
         uniforms = rng.random(n)
         which = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
@@ -171,6 +168,6 @@ def _normalised(weights: Any, n: int) -> Array:
     if given.shape != (n,) or given.dtype == bool or not ((given > 0) & (shares > 0)).all():
         raise InputError(
             f"weights are {short_repr(weights)}, but must be {n} numbers above 0, one for each "
-            "component, whose shares are floats above 0."
+            "component."
         )
     return shares

@@ -109,11 +109,8 @@ class ScipyDistribution:
         return None
 
     def strata(self, cuts: Sequence[float]) -> tuple[Items, Array]:
-        """Return points that stand for all of it, and the log of the mass that each stands for.
-
-        No stretch between two points crosses a cut, so what begins or ends at cuts is met exactly.
-        Stretches of negligible mass are left out.
-        """
+        """Return points that stand for all of it, and the log of the mass that each stands for."""
+        # No stretch between two points crosses a cut, and those of negligible mass are left out.
         if not self.ends:
             return np.zeros(0), np.zeros(0)
         frozen, inside = self.distribution, sorted({x for x in cuts if math.isfinite(x)})
@@ -203,7 +200,6 @@ def _check_parameters(distribution: Any) -> None:
         ends = np.asarray(support(), dtype=np.float64)
     if ends.shape != (2,) or np.isnan(ends).any():
         raise InputError(
-            f"the parameters of {getattr(distribution.dist, 'name', 'the distribution')} are "
-            f"{short_repr(distribution.args)} {short_repr(distribution.kwds)}, not single numbers "
-            "that it allows."
+            f"the parameters of {getattr(distribution.dist, 'name', 'it')} are not single numbers "
+            f"that it allows: {short_repr(distribution.args)} {short_repr(distribution.kwds)}."
         )

@@ -120,8 +120,7 @@ class InverseCdf:
     """Finds, for each uniform u in [0, 1), the first index whose cumulative probability is above u.
 
     It is ``np.searchsorted(cumulative, u, side="right")`` by the guide table of Chen and Asau
-    (1974): the bucket of u tells at which index to begin, and mostly that is the index itself.
-    On fresh uniforms it takes half the time of the binary search, whose branches are random.
+    (1974), in half the time: the bucket of u tells at which index to begin.
     """
 
     def __init__(self, cumulative: Array) -> None:

@@ -28,8 +28,7 @@ from quasir.proposals import Mixture, Table, from_scipy
 from quasir.recipes.parts import ClassifierSpec, FeatureSpec, GuideSpec, Part, SimilaritySpec
 from quasir.recipes.placeholders import check_filled
 from quasir.recipes.schema import MODEL_NAMES, SERVED, WARP, WEIGHTS, Recipe, Source
-from quasir.targets.factors import Factor, Pointwise, Tilt
-from quasir.targets.product import Product
+from quasir.targets.product import Factor, Pointwise, Product, Tilt
 
 FOUND = ".safetensors"
 """How the file of a proposal ends that a search has found."""

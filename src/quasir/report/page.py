@@ -25,7 +25,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from quasir.certificates.check import MAX_Z, Check
+from quasir.certificates.certificate import MAX_Z, Check
 from quasir.certificates.figures import COLOURS
 from quasir.core.formatting import escaped, rounded_up, tail_text
 from quasir.estimation.estimate import Estimate
@@ -45,8 +45,7 @@ from quasir.report.sentences import (
 from quasir.report.shown_texts import SHOWN, AcceptedDraws, shown_texts
 
 if TYPE_CHECKING:
-    from quasir.certificates.certificate import Certificate
-    from quasir.certificates.check import WantedMoment
+    from quasir.certificates.certificate import Certificate, WantedMoment
     from quasir.certificates.contexts_certificate import ContextsCertificate
     from quasir.certificates.curve import Curve
     from quasir.draws.draws import Draws

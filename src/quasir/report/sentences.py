@@ -11,8 +11,7 @@ from quasir.core.formatting import level_text, rounded_down, rounded_up
 from quasir.estimation.estimate import Estimate
 
 if TYPE_CHECKING:
-    from quasir.certificates.certificate import Certificate
-    from quasir.certificates.check import Check, WantedMoment
+    from quasir.certificates.certificate import Certificate, Check, WantedMoment
     from quasir.certificates.curve import Curve
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"

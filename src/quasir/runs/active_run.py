@@ -15,9 +15,8 @@ from quasir.core.progress import Progress, Quiet, Reporter
 from quasir.core.scores import check_pair
 from quasir.core.streams import Purpose, derived_seed
 from quasir.core.types import Proposal
-from quasir.draws.ceiling import ratio_bounds
+from quasir.draws.ceiling import BASE_DRAWS, check_by_base, ratio_bounds, refuse_cut_support
 from quasir.draws.draw_blocks import cut_warnings
-from quasir.draws.support import BASE_DRAWS, check_by_base, refuse_cut_support
 from quasir.engines import Engine
 from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import located, own_files, portable

@@ -21,9 +21,8 @@ from quasir import recipes
 from quasir.core.files import write_text
 from quasir.core.streams import context_seed
 from quasir.core.types import Proposal, optional_attribute
-from quasir.draws.ceiling import RatioBounds
+from quasir.draws.ceiling import BaseCheck, RatioBounds
 from quasir.draws.draws import Draws
-from quasir.draws.support import BaseCheck
 from quasir.errors import InputError, QuasirError, StoreError
 from quasir.recipes.building import Built, build, own_files, resolve
 from quasir.recipes.placeholders import Context, fill

@@ -19,8 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from quasir.certificates.certificate import Certificate, Choice
-from quasir.certificates.check import MAX_Z, Check
+from quasir.certificates.certificate import MAX_Z, Certificate, Check, Choice
 from quasir.certificates.choice import certificate_at
 from quasir.certificates.curve import Curve, tradeoff
 from quasir.core.items import concatenate

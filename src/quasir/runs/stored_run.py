@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from quasir.certificates.certificate import Certificate
-from quasir.certificates.check import Check, WantedMoment, wanted_moments
+from quasir.certificates.certificate import Certificate, Check, WantedMoment, wanted_moments
 from quasir.certificates.contexts_certificate import ContextsCertificate, certify_contexts
 from quasir.certificates.curve import Curve, is_large, tradeoff
 from quasir.core.formatting import short_repr

@@ -18,9 +18,9 @@ from quasir.core.scores import check_pair
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Proposal, Seed, Target
 from quasir.draws.acceptance import log_normaliser, log_p_beta
+from quasir.draws.ceiling import refuse_cut_support
 from quasir.draws.draw_blocks import draw_blocks
 from quasir.draws.draws import Draws
-from quasir.draws.support import refuse_cut_support
 from quasir.errors import BudgetExceeded, InputError, QuasirWarning
 from quasir.samplers.results import SampleSet
 

@@ -1,9 +1,8 @@
 """Targets P(x) = a(x) b(x): features, factors, products."""
 
 from quasir.core.types import Scorer
-from quasir.targets.factors import Factor, Tilt, reward, tilt
 from quasir.targets.feature import Feature
-from quasir.targets.product import Conditional, Product, Scores
+from quasir.targets.product import Conditional, Factor, Product, Scores, Tilt, reward, tilt
 
 __all__ = [
     "Conditional",

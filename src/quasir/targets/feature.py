@@ -161,15 +161,12 @@ class Feature:
         return column.astype(bool) if self.boolean else column
 
     def __invert__(self) -> Feature:
-        """Return the feature that fires where this one does not."""
         return _combined("not", self)
 
     def __and__(self, other: Any) -> Feature:
-        """Return the feature that fires where both do."""
         return _combined("and", self, other) if isinstance(other, Feature) else NotImplemented
 
     def __or__(self, other: Any) -> Feature:
-        """Return the feature that fires where at least one does."""
         return _combined("or", self, other) if isinstance(other, Feature) else NotImplemented
 
     def __bool__(self) -> bool:
@@ -204,11 +201,9 @@ class Feature:
         return column.astype(bool)
 
     def __rmul__(self, base: Any) -> Any:
-        """Return base * feature: the base, restricted to items that fire the feature."""
-        from quasir.targets.factors import Pointwise
-        from quasir.targets.product import multiply
+        from quasir.targets.product import Pointwise, Product
 
-        return multiply(base, Pointwise(self))
+        return Product(base, (Pointwise(self),))
 
     def __repr__(self) -> str:
         return f"Feature({short_repr(self.name)})"

@@ -1,13 +1,10 @@
 """Small models of statistical physics, with the gradients that `GibbsWithGradients` needs.
 
-A state is a row of whole numbers: 0 or 1 for Ising models and Boltzmann machines, 0 to K - 1 for
-Potts models. `grad` is the gradient of log P at a state: with respect to the numbers themselves if
-they are 0 or 1, else with respect to their one-hot rows.
+A state is a row of whole numbers from 0 to K - 1. `grad` is the gradient of log P with respect to
+the numbers themselves where K is 2, and for Potts models to their one-hot rows.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,19 +151,15 @@ class Potts:
         self.size = len(self.coupling)
         self.field = _shaped("field", field, (self.size, self.categories))
 
-    def _one_hot(self, states: Any) -> Array:
-        rows: Array = np.eye(self.categories)[np.asarray(states)]
-        return rows
-
     def log_score(self, items: Items) -> Array:
         """Return log P(x) of each state, up to a constant."""
-        rows = self._one_hot(as_states(items, self.size, self.categories))
+        rows = np.eye(self.categories)[as_states(items, self.size, self.categories)]
         scores: Array = (rows * (self.coupling @ rows / 2 + self.field)).sum(axis=(1, 2))
         return scores
 
     def grad(self, states: NDArray[np.int64]) -> Array:
         """Return the gradient of log P with respect to the one-hot rows, K numbers per site."""
-        gradient: Array = self.coupling @ self._one_hot(states) + self.field
+        gradient: Array = self.coupling @ np.eye(self.categories)[states] + self.field
         return gradient
 
 

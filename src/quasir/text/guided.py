@@ -27,9 +27,8 @@ from quasir.guides.matcher import LanguageFeature, MatcherMachine
 from quasir.guides.product import Both, BothMachine
 from quasir.guides.trie import Trie
 from quasir.guides.vocabulary import Vocabulary, same_tokenizer
-from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
-from quasir.targets.product import Product
+from quasir.targets.product import Pointwise, Product
 from quasir.text.causal_decoding import decode_together, same_family
 from quasir.text.fingerprints import find_setting
 from quasir.text.guided_decoding import Compiled, GuidedChooser, first_logs

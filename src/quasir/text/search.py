@@ -42,9 +42,8 @@ from quasir.guides.guide import Guide, Machine
 from quasir.guides.matcher import LanguageFeature
 from quasir.guides.product import Both, BothMachine
 from quasir.proposals.mixture import Mixture
-from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
-from quasir.targets.product import Product
+from quasir.targets.product import Pointwise, Product
 from quasir.text.causal import CausalLM
 from quasir.text.found import Candidate, SearchRecord
 from quasir.text.guide_fit import fit_guide

@@ -26,9 +26,8 @@ from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine
 from quasir.guides.guide import Guide
 from quasir.guides.matcher import LanguageFeature
-from quasir.targets.factors import Pointwise
 from quasir.targets.feature import Feature
-from quasir.targets.product import Product
+from quasir.targets.product import Pointwise, Product
 from quasir.text.causal import CausalLM
 from quasir.text.texts import Texts, as_texts
 
