@@ -118,7 +118,7 @@ def test_a_text_that_is_cut_is_said(pair):
         ({}, "more than one label"),
         ({"hypothesis": "film"}, "no label of entailment"),
         ({"label": "POSITIVE", "prompt": "a", "hypothesis": "b"}, "do not go together"),
-        ({"label": "POSITIVE", "above": 1.0}, "none is above 1"),
+        ({"label": "POSITIVE", "above": 1.0}, "between 0 and 1"),
         ({"label": "POSITIVE", "value": "odds"}, "must be 'probability' or 'logit'"),
     ],
 )

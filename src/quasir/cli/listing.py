@@ -49,18 +49,17 @@ def recipes(
         print(jsonlib.dumps(settings, indent=2) if json else explain_text(recipe, explained))
         return
     if what is None:
-        listed = {key: read(path) for key, path in BUILT_IN.items()}
+        told: dict[str, dict[str, Any]] = {}
+        for key, path in BUILT_IN.items():
+            recipe = read(path)
+            told[key] = {"about": recipe.about, "terms": terms_of(recipe)}
         if json:
-            told = {
-                key: {"about": recipe.about, "terms": terms_of(recipe)}
-                for key, recipe in listed.items()
-            }
             print(jsonlib.dumps(told, indent=2))
             return
-        width = max(map(len, listed))
-        for key, recipe in listed.items():
-            terms = "; ".join(terms_of(recipe))
-            line = f"{key:<{width}}  {recipe.about}{f' Weights: {terms}.' if terms else ''}"
+        width = max(map(len, told))
+        for key, row in told.items():
+            terms = f" Weights: {'; '.join(row['terms'])}." if row["terms"] else ""
+            line = f"{key:<{width}}  {row['about']}{terms}"
             print(*wrapped(line, further=" " * (width + 2)), sep="\n")
         return
     if what != "show" or name is None:
@@ -113,28 +112,18 @@ def _listed() -> list[dict[str, Any]]:
     from quasir.text.loading import BUILT_IN as MODELS
 
     rows = [
-        {
-            "name": name,
-            "state": "built in",
-            "folder": str(folder),
-            "megabytes": _megabytes(folder),
-            "terms": terms_of_model(name) or "unsaid",
-        }
+        _row(name, "built in", folder, terms_of_model(name) or "unsaid")
         for name, folder in MODELS.items()
     ]
     for name, model in REGISTERED.items():
         folder = fetched_folder(name)
-        rows.append(
-            {
-                "name": name,
-                "state": "to be fetched" if folder is None else "fetched",
-                "folder": None if folder is None else str(folder),
-                "megabytes": float(model.megabytes) if folder is None else _megabytes(folder),
-                "terms": model.terms,
-            }
-        )
+        state = "to be fetched" if folder is None else "fetched"
+        rows.append(_row(name, state, folder, model.terms, model.megabytes))
     return rows
 
 
-def _megabytes(folder: Path) -> float:
-    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) / 1e6
+def _row(name: str, state: str, folder: Path | None, terms: str, size: float = 0) -> dict[str, Any]:
+    place = None if folder is None else str(folder)
+    if folder is not None:
+        size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) / 1e6
+    return {"name": name, "state": state, "folder": place, "megabytes": size, "terms": terms}

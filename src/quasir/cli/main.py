@@ -33,26 +33,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog=EXIT_CODES,
 )
-for command in (
-    run,
-    init,
-    draw,
-    watch,
-    plan,
-    tradeoff,
-    sample,
-    report,
-    tune,
-    compare,
-    recipes,
-    models,
-    doctor,
-):
+READING, MAKING = (watch, plan, tradeoff, sample, report), (tune, compare, recipes, models, doctor)
+COMMANDS = tuple(command.__name__ for command in (run, init, draw, *READING, *MAKING))
+for command in (run, init, draw, *READING, *MAKING):
     app.command()(command)
-
-COMMANDS = tuple(
-    command.callback.__name__ for command in app.registered_commands if command.callback
-)
 
 
 @app.callback(invoke_without_command=True)
@@ -85,11 +69,8 @@ def _tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
 
 
 def keep_freed_memory() -> None:
-    """Make glibc, if it is used, reuse freed memory; call it only in a process of our own.
-
-    Large arrays are otherwise mapped anew each time, and zeroing their pages takes time: 30 % of a
-    training step of the built-in model, and more than half of binning a shard of draws.
-    """
+    """Make glibc, if it is used, reuse freed memory; call it only in a process of our own."""
+    # Zeroing the pages of arrays that are mapped anew took 30 % of a training step.
     trim_threshold, mmap_max = -1, -4
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -28,6 +28,12 @@ from quasir.recipes.one_line import name_recipe, split_choice, write_recipe
 from quasir.runs import pipeline
 from quasir.runs.outputs import describe_outputs
 
+ONE_LINE = (
+    *("contains", "regex", "schema", "choice", "classifier", "want"),
+    *("prompt", "chat", "tvd", "max_tokens", "samples"),
+)
+"""The options that stand for a recipe, with --base."""
+
 
 def run(
     recipe: Annotated[
@@ -94,20 +100,8 @@ def run(
 
     Example: quasir run --base quasir/smollm2 --chat "Name a drink." --contains coffee
     """
-    options = {
-        "contains": contains,
-        "regex": regex,
-        "schema": schema,
-        "choice": choice,
-        "classifier": classifier,
-        "want": want,
-        "prompt": prompt,
-        "chat": chat,
-        "tvd": tvd,
-        "max_tokens": max_tokens,
-        "samples": samples,
-    }
-    given = {name: value for name, value in options.items() if value not in (None, [])}
+    values = locals()
+    given = {name: values[name] for name in ONE_LINE if values[name] not in (None, [])}
     bars = Bars()
     if base is not None and recipe is None:
         recipe, out = _written(base, given, out, bars)

@@ -26,10 +26,8 @@ from quasir.targets.product import Tilt, reward
 __all__ = ["classifier", "reward_model"]
 
 BUILT_IN = Path(__file__).parents[1] / "text" / "models"
-AT_ONCE = 32
-"""Texts that a network reads in one batch."""
-UNLIMITED = 10**6
-"""More tokens than any network reads at once."""
+AT_ONCE = 32  # texts that a network reads in one batch
+UNLIMITED = 10**6  # more tokens than any network reads at once
 
 
 def classifier(
@@ -85,14 +83,9 @@ def classifier(
     if value not in ("probability", "logit"):
         raise InputError(f"value is {short_repr(value)}, but must be 'probability' or 'logit'.")
     if prompt is not None and hypothesis is not None:
-        raise InputError(
-            "prompt and hypothesis do not go together: a classifier reads a text and one other."
-        )
+        raise InputError("prompt and hypothesis do not go together.")
     if above is not None and value == "probability" and not 0 <= number("above", above) < 1:
-        raise InputError(
-            f"above is {short_repr(above)}, but a probability is between 0 and 1, and none is "
-            "above 1."
-        )
+        raise InputError(f"above is {short_repr(above)}, but a probability is between 0 and 1.")
     kind: dict[str, Any] = {"low": low, "high": high}
     if above is not None:
         kind = {"boolean": True}
@@ -188,10 +181,7 @@ class Classifier:
             self._pair = (model[0].eval(), model[1])
             self.name = getattr(model[0].config, "_name_or_path", "") or "classifier"
         else:
-            raise InputError(
-                f"model is {short_repr(model)}, but must be a hub id, a folder, or a pair "
-                "(model, tokenizer) that is loaded."
-            )
+            raise InputError(f"{short_repr(model)} is no name and no pair (model, tokenizer).")
 
     @property
     def folder(self) -> Path | None:

@@ -56,9 +56,7 @@ def similarity(
     array([1.  , 0.73])
     """
     if not isinstance(text, str):
-        raise InputError(
-            f"text is {short_repr(text)}, but must be a string: the text to be close to."
-        )
+        raise InputError(f"text is {short_repr(text)}, but must be a string.")
     if above is not None and not -1 <= number("above", above) <= 1:
         raise InputError(f"above is {short_repr(above)}, but a cosine is between -1 and 1.")
     if embed is None or isinstance(embed, str):
@@ -117,8 +115,7 @@ class SentenceModel:
             built_in = BUILT_IN / self.name.removeprefix("quasir/")
             if not (built_in / MARK).is_file():
                 raise InputError(
-                    f"{short_repr(self.name)} is no sentence model that comes with the package: "
-                    "use quasir/sentences, a folder or a hub id."
+                    f"{short_repr(self.name)} is no sentence model that comes with the package."
                 )
             return built_in
         path = Path(self.name)
@@ -165,9 +162,8 @@ def _load(name: str, folder: Path | None) -> Any:
     except (OSError, ValueError) as error:
         why = silent or str(error).partition("\n")[0]
         raise InputError(
-            f"the sentence model {short_repr(name)} could not be loaded: there is no such folder "
-            f"or installed package, and the Hugging Face hub: {why}. Use quasir/sentences, or a "
-            "folder."
+            f"the sentence model {short_repr(name)} could not be loaded: no such folder or "
+            f"package, and the hub: {why}. Use quasir/sentences, or a folder."
         ) from error
 
 

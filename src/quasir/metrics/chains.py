@@ -38,15 +38,10 @@ def autocorrelation_time(chain: ArrayLike) -> float:
 
     Notes
     -----
-    Autocovariances come from one FFT for each chain. Several chains are combined as in Vehtari et
-    al. (2021), whose variance includes that between the chains' means, so that chains which
-    disagree have a small effective size. The sum is cut by Geyer's (1992) initial monotone
-    sequence: for a reversible chain (IMH and RWMH are) the sums of pairs rho_2k + rho_2k+1 are
-    positive and fall; from the first pair that is not positive on, only noise is left. The time
-    is at least 1/log10(number of draws), the limit of Vehtari et al. for chains that alternate.
-
-    ``arviz_stats`` adds one lag more if that is positive, and so gives other numbers: effective
-    sizes that differ by up to a half at 10 draws, and by 3 % at 1,000.
+    Several chains are combined as in Vehtari et al. (2021): chains that disagree have a small
+    effective size. The sum is cut by Geyer's (1992) initial monotone sequence. ``arviz_stats`` adds
+    one lag more if that is positive: effective sizes differ by up to a half at 10 draws, and by
+    3 % at 1,000.
 
     Examples
     --------
@@ -89,16 +84,12 @@ def _read(chain: ArrayLike) -> tuple[int, float]:
             f"a chain of {chains.shape[1]} draws, with the shape {chains.shape}, tells nothing: "
             "give at least 4 draws, one number for each, as (draws,) or (chains, draws)."
         )
-    if not np.isfinite(chains).all():
-        raise InputError(
-            f"{int((~np.isfinite(chains)).sum())} of the chain's {chains.size:,} values are not "
-            "finite: every draw needs a number, and leaving some out changes the lags."
-        )
+    if bad := int((~np.isfinite(chains)).sum()):
+        raise InputError(f"{bad} of the chain's {chains.size:,} values are not finite.")
     if chains.max() == chains.min():
         warnings.warn(
-            f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: either the chain "
-            "has not moved, or this number is the same for all states. The autocorrelation time "
-            "is unknown (NaN). Use another feature of the chain.",
+            f"all {chains.size:,} values of the chain are {chains[0, 0]:g}: it has not moved, or "
+            "all states have this number. The autocorrelation time is unknown (NaN).",
             QuasirWarning,
             stacklevel=3,
         )
@@ -160,10 +151,7 @@ def to_arviz(chains: Mapping[str, ArrayLike] | Samples | Draws) -> Any:
     groups = to_groups(chains)
     for name in (name for group in groups.values() for name in group):
         if "/" in name or name in SAMPLE_DIMS:
-            raise InputError(
-                f"{name!r} cannot name a variable of ArviZ, where / separates groups, and chain "
-                "and draw are dimensions: give the feature another name."
-            )
+            raise InputError(f"{name!r} cannot name a variable of ArviZ: rename the feature.")
     try:
         arviz_base = importlib.import_module("arviz_base")
     except ModuleNotFoundError as error:

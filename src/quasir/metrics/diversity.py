@@ -42,8 +42,7 @@ def self_bleu(texts: Items, n: int = 5, unit: Unit = "word") -> float:
     -----
     The result equals the mean over the texts of NLTK's ``sentence_bleu(all others, text,
     weights=(1/n,) * n, smoothing_function=SmoothingFunction().method1)``, but takes the time of a
-    sort. The count of an n-gram is clipped at its highest count in any other text. That is the
-    highest count of all; for a text that alone has the highest, it is the second highest.
+    sort.
 
     Examples
     --------
@@ -75,10 +74,7 @@ def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
     check_count("n", n)
     codes, lengths = code(texts, unit)
     if lengths.max(initial=0) < n:
-        raise InputError(
-            f"none of the {len(lengths)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
-            "different n-grams is 0/0: give longer texts or a smaller n."
-        )
+        raise InputError(f"none of the {len(lengths)} texts has {n} {unit}{'s' * (n > 1)}.")
     *_, counts = count_ngrams(codes, lengths, n)
     return len(counts.first) / int(counts.count.sum())
 
@@ -105,10 +101,7 @@ def bleu_of_each(texts: Items, n: int = 5, unit: Unit = "word") -> Array:
     check_count("n", n)
     codes, lengths = code(texts, unit)
     if len(lengths) < 2:
-        raise InputError(
-            f"Self-BLEU compares each text with the others, but there is {len(lengths)}: "
-            "give at least two texts."
-        )
+        raise InputError(f"Self-BLEU compares at least two texts, but there is {len(lengths)}.")
     log_precision = np.zeros(len(lengths))
     matches_any = np.zeros(len(lengths), dtype=bool)
     # No text has n-grams of more tokens than the longest text: all their precisions are EPSILON.
@@ -155,7 +148,7 @@ def closest_length(lengths: Codes) -> Codes:
 class Counts:
     """The counts of all n-grams of one order: one entry for each n-gram and text it occurs in."""
 
-    text: Codes  # the index of the text; the entries of an n-gram are adjacent, in this order
+    text: Codes  # its index; the entries of an n-gram are adjacent, in this order
     count: Codes
     ngram: Codes  # the number of the n-gram
     first: Codes  # the index of the first entry of each n-gram
@@ -164,12 +157,8 @@ class Counts:
 def count_ngrams(codes: Codes, lengths: Codes, n: int, shared: bool = False) -> Iterator[Counts]:
     """Yield the counts of 1-grams, 2-grams, ..., n-grams, by sorting integers.
 
-    The code of an n-gram combines the code of its first n - 1 tokens with its last token. One sort
-    of the codes and their places puts equal n-grams next to each other, and among these the ones
-    of each text, so that every count is the length of a run of equal numbers.
-
-    `shared` skips extensions of n-grams that occur in one text only: they, too, occur in that text
-    only. For samples that differ this saves most of the work.
+    One sort of the n-grams' codes and their places makes every count the length of a run of equal
+    numbers. `shared` skips extensions of n-grams that occur in one text only.
     """
     # A -1 marks the end of each text.
     owner = np.repeat(np.arange(len(lengths)), lengths + 1)

@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quasir.core.arguments import LARGEST, check_count, exp_or_inf, is_iterable, number, reals
+from quasir.core.arguments import LARGEST, exp_or_inf, is_iterable, number, reals
 from quasir.core.formatting import short_repr
 from quasir.core.items import as_items
 from quasir.core.scores import log_prob_of, name_of
@@ -89,11 +89,6 @@ class Runs:
     sd: float
     runs: int
 
-    def __post_init__(self) -> None:
-        number("mean", self.mean)
-        number("sd", self.sd, nan=True)
-        check_count("runs", self.runs)
-
     def __str__(self) -> str:
         if math.isnan(self.sd):
             return f"{self.mean:.4g} (one run)"
@@ -116,10 +111,7 @@ def over_runs(values: Iterable[SupportsFloat]) -> Runs:
     if len(numbers) == 0:
         raise InputError("there are no runs to take a mean of: give one number for each run.")
     if not (np.abs(numbers) <= LARGEST).all():
-        raise InputError(
-            f"a run of {len(numbers)} gave {numbers[np.argmax(np.abs(numbers))]}, so there is no "
-            "mean. To leave the run out would bias the mean: find out why it failed."
-        )
+        raise InputError(f"a run gave {numbers[np.argmax(np.abs(numbers))]}: there is no mean.")
     sd = float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan
     return Runs(float(numbers.mean()), sd, len(numbers))
 
@@ -167,10 +159,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     if len(items) == 0:
         raise InputError("there are no texts to take the perplexity of: give at least one.")
     if isinstance(base, type) or not callable(getattr(base, "log_prob", None)):
-        raise InputError(
-            f"the base is a {type(base).__name__}, but must have a method log_prob(items): "
-            "perplexity needs a normalised distribution."
-        )
+        raise InputError(f"the base is a {type(base).__name__}, without log_prob(items).")
     if tokens is not None:
         counts = reals("tokens", tokens)
     elif all(hasattr(base, name) for name in ("tokenizer", "max_tokens", "end")):
@@ -180,8 +169,8 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
         counts = items.lengths + ((items.lengths < base.max_tokens) & (base.end is not None))
     else:
         raise InputError(
-            f"{name_of(base)} has no tokenizer, so its tokens cannot be counted: pass tokens=, "
-            "the number that each text was scored with (qr.features.length()(texts) for words)."
+            f"{name_of(base)} has no tokenizer: pass tokens=, the number for each text "
+            "(qr.features.length()(texts) for words)."
         )
     if (
         counts.dtype.kind not in "iuf"
@@ -196,8 +185,7 @@ def perplexity(texts: Items, base: Any, tokens: ArrayLike | None = None) -> floa
     if len(impossible):
         warnings.warn(
             f"{len(impossible)} of {len(items)} texts have probability 0 under the base, the "
-            f"first being {short_repr(items[int(impossible[0])])}, so their perplexity is "
-            "infinite: a text may be longer than the base's max_tokens, or cut out by its top-k "
+            f"first being {short_repr(items[int(impossible[0])])}: too long, or cut by its top-k "
             "or top-p.",
             QuasirWarning,
             stacklevel=2,

@@ -64,12 +64,8 @@ class GibbsWithGradients(LocalSampler):
     -----
     With f = log P, one gradient approximates f(x') - f(x) by <grad f(x), x' - x> for every x' that
     differs from x at one site. x' is proposed with a probability proportional to exp of half that
-    difference, and accepted by the rule of Metropolis and Hastings, so that p is stationary however
-    bad the approximation is. The half balances the two directions: where the approximation is exact
-    and the normalisers of both directions are equal, every proposal is accepted.
-
-    The paper sketches the approximation for P itself; with log P no proposal probability is
-    negative.
+    difference, and accepted by the rule of Metropolis and Hastings. The paper sketches this for P
+    itself; with log P no proposal probability is negative.
 
     Examples
     --------

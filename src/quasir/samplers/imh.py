@@ -44,13 +44,11 @@ class IMH(CollectingSampler[ChainSamples]):
     Notes
     -----
     Algorithm 3 divides by w(x), which is 0 where the first draw has P(x) = 0. Here the chain
-    starts at the first draw with P(x) > 0, so no state ever has P(x) = 0. Its output begins
-    after the first step, as in Algorithm 3.
+    starts at the first draw with P(x) > 0. Its output begins after the first step.
 
     A footnote of appendix F has TVD(p, pi^(n)) <= 2 (1 - 1/M)^n after n steps. The factor 2 belongs
-    to the L1 distance: each step has K(x, .) >= p/M whatever x is, so that TVD is at most
-    (1 - 1/M)^n from any start (Mengersen and Tweedie 1996). The start, drawn from q >= p/M, counts
-    as a step. `ChainSamples.tvd_at_most` is (1 - 1/M)^k, with k proposals up to the first sample.
+    to the L1 distance (Mengersen and Tweedie 1996), and the start counts as a step:
+    `ChainSamples.tvd_at_most` is (1 - 1/M)^k, with k proposals up to the first sample.
 
     Examples
     --------
@@ -97,17 +95,10 @@ class RejectionChain(IMH):
 
     Notes
     -----
-    With p_beta ~ min(P, beta q) as proposal, w is P/min(P, beta q) = max(1, w/beta), and the
-    probability to move, min(1, w(y)/w(x)), has Tierney's three cases: 1 from inside the bound,
-    beta q(x)/P(x) from outside to inside, and IMH's from outside to outside.
-
-    One uniform for each draw serves both decisions. Given that u < min(1, w/beta), the number
-    u/min(1, w/beta) is uniform and independent of the candidate. The chain moves to the candidate
-    if this number is below the ratio, that is if alpha > max(beta, w(x)), with the alpha of
-    `Draws`. So the kernel is that of IMH, with max(beta, w) in place of w.
-
-    A bound M on p/q is also a bound on p/p_beta, since p/p_beta = (Z_beta/Z) max(1, w/beta), where
-    Z_beta is at most Z and at most beta.
+    One uniform for each draw serves both decisions: given that u < min(1, w/beta), the number
+    u/min(1, w/beta) is uniform and independent of the candidate. The chain moves if it is below the
+    ratio, that is if alpha > max(beta, w(x)): the kernel of IMH, with max(beta, w) in place of w. A
+    bound M on p/q is also a bound on p/p_beta = (Z_beta/Z) max(1, w/beta).
 
     Examples
     --------

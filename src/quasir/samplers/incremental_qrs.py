@@ -36,17 +36,13 @@ class IncrementalQRS(CollectingSampler[Samples]):
 
     Notes
     -----
-    This is Algorithm 2 (`al:QRS_incremental`) as its prose describes it: beta is as high as
-    possible while a share `acceptance_rate` of all alphas lies above it. The pseudo-code takes
-    the quantile from the wrong end, and also keeps beta below the largest ratio seen, which stops
-    early with a beta that depends on a few draws; neither is done here. Given beta, which is the
-    (n + 1)-th largest of N alphas, the n draws above it are i.i.d. from p_beta: choosing beta
-    from the same draws adds no bias.
+    This is Algorithm 2 (`al:QRS_incremental`) as its prose describes it; the pseudo-code takes the
+    quantile from the wrong end, and also keeps beta below the largest ratio seen. Given beta, the
+    n draws above it are i.i.d. from p_beta: choosing beta from the same draws adds no bias.
 
-    If fewer than n + 1 of the N draws have P(x) > 0, the rate is out of reach, since no beta
-    accepts more than q(Supp P). Proposals then continue until n are found, beta is 0
-    (``log_beta = -inf``), the samples are from q filtered to the support of P (q_proj of appendix
-    D), and `warnings` says so.
+    If fewer than n + 1 of the N draws have P(x) > 0, the rate is out of reach. Proposals then
+    continue until n are found, beta is 0 (``log_beta = -inf``), the samples are from q filtered to
+    the support of P (q_proj of appendix D), and `warnings` says so.
 
     Examples
     --------

@@ -78,10 +78,8 @@ class RWMH(LocalSampler):
     Notes
     -----
     A step chooses uniformly one of the operations that the sequence's length allows, then one of
-    its positions, then, except for a deletion, a token with the editor's probability given the
-    rest. The reverse has the same factors, and the move is accepted with probability
-    ``min(1, P(x') q(x|x')/(P(x) q(x'|x)))``. If several edits lead to the same x', each is balanced
-    by its own reverse, so p is still stationary.
+    its positions, then, except for a deletion, a token with the editor's probability. Each edit is
+    balanced by its own reverse: ``min(1, P(x') q(x|x')/(P(x) q(x'|x)))``.
 
     The paper starts at any draw of the proposal, even if P(x) = 0, and its chains seem to have
     stayed there (37 % of RWMH-reset-1000 without "amazing"). Here chains start at P(x) > 0.

@@ -273,12 +273,8 @@ class Loop:
         if rounds.ess < COLLAPSED:
             raise TuningError(_collapsed(rounds) + ".")
         if rounds.ess < FEW:
-            warnings.warn(
-                f"{rounds.drawn:,} draws are worth only {rounds.ess:.0f} draws of the target: the "
-                "first steps will follow a handful of texts. A warm start helps.",
-                QuasirWarning,
-                stacklevel=2,
-            )
+            said = f"{rounds.drawn:,} draws are worth only {rounds.ess:.0f} draws of the target"
+            warnings.warn(f"{said}: a warm start helps.", QuasirWarning, stacklevel=2)
         if rounds.proposals == 2:
             base, warm = rounds.held_out.log_q.T
             rounds.current = int(better_by(rounds.held_out, warm, base).value > 0)
@@ -335,55 +331,31 @@ class Loop:
             )
 
     def _write(self, evaluation: Evaluation, event: str, best: bool) -> None:
-        rounds = self.rounds
-        self.log.write(
-            evaluation,
-            event=event,
-            step=self.step,
-            round=rounds.count,
-            proposal=rounds.current,
-            best=best,
-            centred=self.centred,
-            draws=rounds.drawn,
-            possible=rounds.possible,
-            kept=len(rounds.trained),
-            ess_trained=rounds.ess,
-            samples_per_second=rounds.made / rounds.seconds if rounds.seconds else 0.0,
-            seconds=self.seconds,
-        )
+        rounds, seconds = self.rounds, self.seconds
+        own = {"event": event, "step": self.step, "best": best, "centred": self.centred}
+        own |= {"round": rounds.count, "proposal": rounds.current, "draws": rounds.drawn}
+        own |= {"possible": rounds.possible, "kept": len(rounds.trained)}
+        own |= {"ess_trained": rounds.ess, "seconds": seconds}
+        speed = rounds.made / rounds.seconds if rounds.seconds else 0.0
+        self.log.write(evaluation, **own, samples_per_second=speed)
 
     def _save(self) -> None:
-        self.checkpoints.save(
-            {name: getattr(self, name) for name in STATE}
-            | {
-                "learner": self.learner.snapshot(),
-                "rounds": self.rounds.to_dict(),
-                "lines": len(self.log.rows),
-                "seconds": self.seconds,
-            }
-        )
+        state = {name: getattr(self, name) for name in STATE}
+        parts = {"learner": self.learner.snapshot(), "rounds": self.rounds.to_dict()}
+        lines = {"lines": len(self.log.rows), "seconds": self.seconds}
+        self.checkpoints.save(state | parts | lines)
 
     def finish(self, whole: bool) -> CausalLM:
         weights = self.best["average"]
         if whole and self.best_step == 0:
-            warnings.warn(
-                f"no evaluation in {self.step} steps was better than the base, so the proposal is "
-                "the base itself. Lower the rate, or take more draws per round.",
-                QuasirWarning,
-                stacklevel=3,
-            )
+            said = f"no evaluation in {self.step} steps was better than the base: it is returned"
+            warnings.warn(said, QuasirWarning, stacklevel=3)
         if self.out is None:
             return self.policy.frozen(weights)
-        facts = {
-            "finished": whole,
-            "options": self.dpg.identity,
-            "steps": self.step,
-            "best_step": self.best_step,
-            "rounds": self.rounds.count,
-            "draws": self.rounds.drawn,
-            "seconds": self.seconds,
-            "held_out": evaluate(self.rounds.held_out, self.best_log_pi).to_dict(),
-        }
+        facts = {"finished": whole, "options": self.dpg.identity, "seconds": self.seconds}
+        facts |= {"steps": self.step, "best_step": self.best_step}
+        facts |= {"rounds": self.rounds.count, "draws": self.rounds.drawn}
+        facts["held_out"] = evaluate(self.rounds.held_out, self.best_log_pi).to_dict()
         figure = plot_learning(self.log.rows) if self.log.rows else None
         write_result(self.out, self.policy, weights, facts, figure)
         if whole:
