@@ -60,8 +60,7 @@ notebooks: $(STAMP)  ## run the tutorials that have changed, and write them to d
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
 paper: models  ## every figure and table of the paper (DRAWS=20000 OUT=runs/paper), with the models that they need; resumes
-	$(BIN)/python -m experiments fig2 fig3 fig4 fig5 panels samplers --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)
-	$(BIN)/python -m experiments is_variance --draws $$(($(or $(DRAWS),20000) / 10)) --out $(or $(OUT),runs/paper)
+	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)
 	$(BIN)/python -m experiments.page --out $(or $(OUT),runs/paper) --page $(or $(OUT),runs/paper)/paper.md
 
 mutants: $(STAMP)  ## change the source at random, and see whether a test fails (an hour; MUTANTS=150 SEED=17)

@@ -21,17 +21,16 @@ RANK, STEPS, ROUND = 16, 6000, 8192
 """Of DPG, where a model is tuned here: the adapter's rank, steps at most, and draws of a round."""
 
 
-def pool_name(name: str, seed: int | None = None) -> str:
+def pool_name(name: str) -> str:
     """Return the name of a pool: that of scientists says that its model is tuned, and no more."""
-    own = "scientists-tuned" if name == "scientists" else name
-    return f"{own}-{seed}" if seed else own
+    return "scientists-tuned" if name == "scientists" else name
 
 
-def biographies(place: Place, name: str, seed: int | None = None) -> Path:
+def biographies(place: Place, name: str) -> Path:
     """Return the pool of a constraint, after drawing what it lacks."""
     known = place.models.adapter
     if known is not None and name != "scientists":
-        return place.pool(pool_name(name, seed), name, seed=seed)  # as it comes with the package
+        return place.pool(pool_name(name), name)  # as it comes with the package
     recipe: dict[str, Any] = {
         "base": place.models.biographies,
         "features": {feature: feature for feature in WANT[name]},
@@ -40,9 +39,9 @@ def biographies(place: Place, name: str, seed: int | None = None) -> Path:
     }
     if known is not None:
         recipe["fitted"] = {"female": 2.5035}
-    if not place.has(pool_name(name, seed)):
+    if not place.has(pool_name(name)):
         recipe["proposal"] = {"adapter": known or tuned(place, name, recipe)}
-    return place.pool(pool_name(name, seed), recipe, seed=seed)
+    return place.pool(pool_name(name), recipe)
 
 
 def tuned(place: Place, name: str, recipe: dict[str, Any]) -> str:

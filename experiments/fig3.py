@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from matplotlib.figure import Figure
 import quasir as qr
 from experiments import words
 from experiments.controlled import Pool
-from experiments.plots import COLOURS, key, new_figure, rates_axis
+from experiments.plots import COLOURS, GREY, OURS, key, new_figure, rates_axis
 from experiments.results import Place, Result, Row, main
 from experiments.weighing import RATES, Judged, judge
 from quasir.core.files import make_folder, write_json
@@ -38,18 +40,19 @@ PROMPTS: dict[str, Any] = {
 }
 """The paper's five prompts, word for word, and a chat."""
 MADE = {"boost": words.guided, "auto": words.searched, "dpg": words.tuned}
+WORTH_IT = 1_000
+"""A search or a tuning takes thousands of draws: a pool of fewer is not worth it."""
 FEW = 30
 """With fewer effective texts, proposals are not compared."""
-GREY = "#777777"
 STYLES = {
     "simple": (COLOURS[0], "-"),
     "multiple": (COLOURS[5], "-"),
     "knowledge": (COLOURS[2], "-"),
     "jeopardy": (COLOURS[4], "-"),
     "news": (COLOURS[3], "-"),
-    "chat": (GREY, "-"),
-    "boost": ("black", "-"),
-    "auto": ("black", "--"),
+    "chat": ("#8c564b", "-"),
+    "boost": (OURS, "-"),
+    "auto": (OURS, "--"),
     "dpg": (COLOURS[1], "-"),
 }
 NAMES = {"boost": "boost of the word", "dpg": "DPG (small budget)", "auto": "auto"}
@@ -98,15 +101,21 @@ def names_of(place: Place) -> list[str]:
 
 def pools_of(place: Place) -> dict[str, Path]:
     """Return the pools by their proposals; with no draws wanted, those that are there."""
-    wanted = names_of(place)
-    if not place.draws:
-        wanted = [name for name in wanted if place.has(f"{WORD}-{name}")]
-    return {
-        name: words.prompted(place, WORD, name, PROMPTS[name])
-        if name in PROMPTS
-        else MADE[name](place, WORD)
-        for name in wanted
-    }
+    wanted, pools = names_of(place), {}
+    if place.draws < WORTH_IT:
+        begun = {name for name in wanted if replace(place, draws=0).has(f"{WORD}-{name}")}
+        at_once = {*PROMPTS, "boost"} if place.draws else set()
+        wanted = [name for name in wanted if name in begun | at_once]
+    for name in wanted:
+        try:
+            pools[name] = (
+                words.prompted(place, WORD, name, PROMPTS[name])
+                if name in PROMPTS
+                else MADE[name](place, WORD)
+            )
+        except qr.errors.TuningError as error:
+            print(f"! {name} is left out: {error}", file=sys.stderr)
+    return pools
 
 
 def scores(place: Place, pools: dict[str, Pool]) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -195,13 +204,11 @@ def figure(judged: dict[str, Judged], z: float, se: float) -> Figure:
         colour, style = STYLES[name]
         one.draw(axes, colour, style)
         lines.append((NAMES.get(name, name), colour, style))
-    axes.errorbar(
-        z, 0.0, xerr=min(2 * se, 0.9 * z), fmt="s", color=COLOURS[1], markersize=6, zorder=6
-    )
+    axes.errorbar(z, 0.0, xerr=min(2 * se, 0.9 * z), fmt="s", color=GREY, markersize=6, zorder=6)
     lowest = max(10 ** math.floor(math.log10(z / 2)), 1e-8)
     rates_axis(axes, "TVD(p, ·)", min(lowest, RATES[-1]))
     axes.set_ylim(-0.04, 1.04)
-    lines.append(("filtered base, exact", COLOURS[1], "s"))
+    lines.append(("filtered base, exact", GREY, "s"))
     key(made, lines, ("q",))
     return made
 

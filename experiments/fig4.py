@@ -14,7 +14,18 @@ from matplotlib.figure import Figure
 import quasir as qr
 from experiments.constrained import biographies
 from experiments.controlled import RATES, Pool
-from experiments.plots import COLOURS, draw_line, key, last_rate, new_figure, rates_axis
+from experiments.plots import (
+    GREY,
+    LINES,
+    OURS,
+    draw_line,
+    key,
+    last_rate,
+    lines_of,
+    mark,
+    new_figure,
+    rates_axis,
+)
 from experiments.results import Place, Result, Row, cell, main
 from quasir.certificates.figures import draw_band
 
@@ -89,33 +100,31 @@ def figure(pools: dict[str, Pool]) -> Figure:
     made, axes = new_figure(2, 2, height=2.6)
     tuned_one = pools["tuned by DPG"]
     lowest = last_rate([pool.curve for pool in pools.values()])
-    colours = dict(zip(pools, (COLOURS[0], "black"), strict=False))
-    for name, pool in pools.items():
-        for panel, quantity in ((axes[0], "tvd"), (axes[1], "kl"), (axes[3], "kl_base")):
-            draw_line(panel, pool.curve, quantity, colours[name])
-    curve = tuned_one.curve
-    draw_line(axes[0], curve, "truncated_mass", COLOURS[0], style="--", band=False)
-    draw_line(axes[0], curve, "tvd_bound", COLOURS[0], style=":", band=False)
-    features = {"female": COLOURS[1], "science": COLOURS[2]}
-    draw_moments(axes[2], tuned_one, features, {"female": 0.5, "science": 1.0})
-    labels = ("TVD(p, ·)", "KL(p, ·), nats", "Moments, tuned", "KL(·, a), nats")
+    drawn = (("tvd", axes[0]), ("kl", axes[1]), ("kl_base", axes[3]))
+    for quantity, panel in drawn:
+        for pool in pools.values():
+            draw_line(panel, pool.curve, quantity, "" if pool is tuned_one else OURS)
+    for quantity in ("truncated_mass", "tvd_bound"):
+        draw_line(axes[0], tuned_one.curve, quantity)
+    draw_moments(axes[2], tuned_one, {"female": 0.5, "science": 1.0})
+    labels = ("TVD(p, ·)", "KL(p, ·), nats", "Moments", "KL(·, a), nats")
     for panel, label in zip(axes, labels, strict=True):
         rates_axis(panel, label, lowest)
-    lines = [(f"p_β, {name}", colours[name], "-") for name in pools]
-    lines += [("1 - Z_β/Z", COLOURS[0], "--"), ("1 - p(A_β)", COLOURS[0], ":")]
-    lines += [(name, colour, "-") for name, colour in features.items()]
-    lines.append(("wanted", "#555555", ":"))
+    lines = lines_of("tvd", "truncated_mass", "tvd_bound", "kl", "kl_base", "female", "science")
+    if len(pools) > 1:
+        lines.append(("shipped proposal", OURS, "-"))
+    lines.append(("wanted", GREY, ":"))
     key(made, lines, ("q", "q_proj", "samples, ± 2 se"))
     return made
 
 
-def draw_moments(axes: Axes, pool: Pool, colours: dict[str, str], wanted: dict[str, float]) -> None:
+def draw_moments(axes: Axes, pool: Pool, wanted: dict[str, float]) -> None:
     """Draw the moments of p_beta, of q, and of samples with their errors."""
-    for name, colour in colours.items():
-        curve = pool.curve
+    for name in wanted:
+        curve, (colour, _) = pool.curve, LINES[name]
         draw_band(axes, curve.acceptance_rate.value, curve.moments[name], "", colour)
-        axes.plot(1.0, curve.proposal.moments[name].value, "o", color=colour, ms=5, clip_on=False)
-        axes.axhline(wanted[name], color="#555555", linestyle=":", linewidth=1)
+        mark(axes, 1.0, curve.proposal.moments[name], "q", colour)
+        axes.axhline(wanted[name], color=GREY, linestyle=":", linewidth=1)
         for rate, mean, se in pool.observed(name):
             axes.errorbar(rate, mean, yerr=2 * se, fmt="x", color=colour, markersize=6, capsize=2)
 

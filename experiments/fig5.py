@@ -17,7 +17,16 @@ from matplotlib.figure import Figure
 import quasir as qr
 from experiments.controlled import Pool
 from experiments.paraphrases import QUESTIONS, draw_pool, known, round_trip, target
-from experiments.plots import COLOURS, LOWEST, draw_line, key, new_figure, rates_axis
+from experiments.plots import (
+    COLOURS,
+    LOWEST,
+    OURS,
+    draw_line,
+    key,
+    new_figure,
+    rates_axis,
+    shown,
+)
 from experiments.results import Place, Result, Row, cell, main, numbers_of
 from experiments.weighing import RATES, Judged, judge
 
@@ -150,11 +159,12 @@ def half_rate(one: Judged) -> float:
 def figure(asked: list[Asked]) -> Figure:
     """Draw TVD against the acceptance rate, one panel a question."""
     made, panels = new_figure(len(asked))
-    blue, orange = COLOURS[:2]
+    blue = COLOURS[0]
     for panel, one in zip(panels, asked, strict=True):
         one.judged.draw(panel, blue)
-        draw_line(panel, one.top.curve, "tvd", blue, style="--", band=False)
-        draw_line(panel, one.mixture.curve, "tvd", orange)
+        own, at = one.top.curve, shown(one.top.curve)
+        panel.plot(own.acceptance_rate.value[at], own.tvd.value[at], "--", color=blue)
+        draw_line(panel, one.mixture.curve, "tvd", OURS)
         panel.axhline(float(one.floor.value), color=blue, linestyle=":", linewidth=1)
         rates_axis(panel, "TVD(p, ·)", LOWEST)
         panel.set_ylim(-0.03, 1.03)
@@ -163,7 +173,7 @@ def figure(asked: list[Asked]) -> Figure:
         ("p_β, top-30", blue, "-"),
         ("by its own draws", blue, "--"),
         ("its floor", blue, ":"),
-        ("p_β, mixture", orange, "-"),
+        ("p_β, mixture", OURS, "-"),
     ]
     key(made, lines, ("q", "q_proj"))
     return made

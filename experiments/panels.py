@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from experiments import words
 from experiments.constrained import biographies, pool_name
 from experiments.controlled import Pool
-from experiments.plots import COLOURS, draw_line, key, last_rate, new_figure, rates_axis
+from experiments.plots import draw_line, key, last_rate, lines_of, new_figure, rates_axis
 from experiments.results import Place, Result, Row, cell, main
 
 ENOUGH = 1e-3
@@ -79,25 +79,17 @@ def figure(pools: dict[str, Pool]) -> Figure:
     made, axes = new_figure(len(pools), 2, height=2.1)
     for i, (title, pool) in enumerate(pools.items()):
         left, right = axes[2 * i : 2 * i + 2]
-        draw_line(left, pool.curve, "tvd", COLOURS[0])
-        draw_line(left, pool.curve, "truncated_mass", COLOURS[0], style="--", band=False)
-        draw_line(left, pool.curve, "tvd_bound", COLOURS[0], style=":", band=False)
-        draw_line(right, pool.curve, "kl", COLOURS[3])
-        draw_line(right, pool.curve, "kl_base", COLOURS[4])
+        for quantity in ("tvd", "truncated_mass", "tvd_bound"):
+            draw_line(left, pool.curve, quantity)
+        for quantity in ("kl", "kl_base"):
+            draw_line(right, pool.curve, quantity)
         lowest = last_rate([pool.curve])
         rates_axis(left, "TVD(p, ·)", lowest)
         rates_axis(right, "KL, nats", lowest)
         left.set_title(title, fontsize="medium")
         for panel in (left, right):
             panel.set_ylim(bottom=0)
-    lines = [
-        ("TVD(p, p_β)", COLOURS[0], "-"),
-        ("1 - Z_β/Z", COLOURS[0], "--"),
-        ("1 - p(A_β)", COLOURS[0], ":"),
-        ("KL(p, p_β)", COLOURS[3], "-"),
-        ("KL(p_β, a)", COLOURS[4], "-"),
-    ]
-    key(made, lines, ("q", "q_proj"), columns=4)
+    key(made, lines_of("tvd", "truncated_mass", "tvd_bound", "kl", "kl_base"), ("q", "q_proj"), 4)
     return made
 
 

@@ -91,7 +91,6 @@ class Place:
         name: str,
         recipe: str | Mapping[str, Any],
         *,
-        seed: int | None = None,
         budget: int | None = None,
     ) -> Path:
         """Return the folder of a pool, after drawing what it lacks.
@@ -101,8 +100,6 @@ class Place:
         name : str
         recipe : str or mapping
             A built-in recipe's name, a file, or a recipe.
-        seed : int, optional
-            Instead of the recipe's.
         budget : int, optional
             Draws of the search, where the recipe says ``proposal: auto``.
         """
@@ -111,9 +108,8 @@ class Place:
             return folder
         reporter = Lines()
         reporter.say(f"pool {name}")
-        changes = {} if seed is None else {"seed": seed}
         with locked(folder):
-            order = prepare(recipe, folder, draws=self.draws, **changes)
+            order = prepare(recipe, folder, draws=self.draws)
             draw_all(begin(order, reporter=reporter, budget=budget), reporter=reporter)
         return folder
 

@@ -20,8 +20,11 @@ PILOT, SHARE = 512, 0.2
 """Draws that a boost is fitted on, and the share of the base before the fit."""
 BUDGET = 2_048
 """Draws of the search for a proposal."""
-RANK, STEPS, ROUND = 8, 32, 512
-"""Of DPG: the adapter's rank, steps, and draws of a round. The paper's model had far more."""
+RANK, STEPS, BATCH, ROUND = 8, 32, 16, 512
+"""Of DPG: the adapter's rank, steps, texts of a step, and draws of a round.
+
+The paper's model had far more.
+"""
 
 
 def recipe_of(place: Place, word: str, proposal: Any = "base") -> dict[str, Any]:
@@ -67,7 +70,10 @@ def searched(place: Place, word: str) -> Path:
 
 
 def tuned(place: Place, word: str) -> Path:
-    """Return the pool of the model tuned by DPG, from draws with the boost to begin with."""
+    """Return the pool of the model tuned by DPG, from draws with the boost to begin with.
+
+    The first draws, of which DPG wants 200 effective ones, are at most as many as those of a pool.
+    """
     folder = place.out / "tuned" / word
     if not (folder / "tuning.json").is_file():
         base = _base(place)
@@ -76,7 +82,9 @@ def tuned(place: Place, word: str) -> Path:
             base,
             lora=RANK,
             steps=STEPS,
+            batch=BATCH,
             draws=ROUND,
+            give_up=max(place.draws, 2 * ROUND),
             warm_start=base.guided(*guide_of(place, word)),
             out=folder,
         ).run()
