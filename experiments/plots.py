@@ -23,6 +23,7 @@ from quasir.certificates.figures import COLOURS, draw_band
 
 __all__ = [
     "COLOURS",
+    "FONT",
     "GREY",
     "LINES",
     "OURS",

@@ -1,4 +1,4 @@
-"""Each quantity of a comparison against samples per proposal (`fig:qrs_vs_imh`)."""
+"""Each quantity of a comparison against samples per proposal draw (`fig:qrs_vs_imh`)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from quasir.certificates.figures import COLOURS
+from experiments.plots import COLOURS, FONT, new_figure, rates_axis
 from quasir.compare import Comparison
 from quasir.compare.sampler_table import BLEU
 from quasir.estimation.estimate import Key, Moment
 
 ACROSS = 2  # panels in a row, so that a phone shows them
-MARKERS = "osD^vP"
+MARKERS = "D^PvX"
 APART = 1.05  # points at one rate are moved apart by this factor, so that their bars do not overlap
 NAMES = {
-    "proposal": "proposal",
+    "proposal": "proposal q",
     "qrs": "QRS",
     "imh": "IMH",
     "imh-reset": "IMH-reset",
@@ -43,13 +43,10 @@ def plot_comparison(found: Comparison) -> Figure:
     ]
     panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
     across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(2.8 * across, 2.7 * down + 0.4), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
+    figure, axes = new_figure(down, across, height=2.4)
     for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
         _draw(ax, found, quantity, scale)
-        ax.set(ylabel=label, xlabel="Samples per proposal")
-        ax.tick_params(labelbottom=True)
-        ax.grid(alpha=0.25)
+        rates_axis(ax, label, min(row.acceptance_rate for row in found.rows))
         # Bars may reach below 0, where no value can be; the axis of a distance begins at 0.
         least = -5.0 if scale == 100 else -np.inf
         low, high = ax.get_ylim()
@@ -63,14 +60,13 @@ def plot_comparison(found: Comparison) -> Figure:
     for ax in figure.axes:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    style: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "fontsize": "small"}
-    figure.legend(handles.values(), handles.keys(), ncols=len(handles), **style)
+    style: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "fontsize": FONT}
+    figure.legend(handles.values(), handles.keys(), ncols=3, **style)
     return figure
 
 
 def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
-    """Draw one quantity: a line for each sampler, open triangles for bounds, a star for q."""
-    ax.set_xscale("log")
+    """Draw one quantity: a line for each sampler, open triangles for bounds, a disc for q."""
     samplers = list(dict.fromkeys(row.sampler for row in found.rows if row.sampler != "proposal"))
     for i, sampler in enumerate(["proposal", *samplers], start=-1):
         known = [r for r in found.rows if r.sampler == sampler and r.cells[quantity].known]
@@ -87,8 +83,8 @@ def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
             [0.0 if math.isnan(sd) else scale * sd for sd in sds],
             label=NAMES[sampler],
             color=colour,
-            marker="*" if alone else MARKERS[i % len(MARKERS)],
-            markersize=7 if alone else 4,
+            marker="o" if alone else MARKERS[i % len(MARKERS)],
+            markersize=5 if alone else 4,
             linewidth=1.2,
             capsize=2,
         )

@@ -16,8 +16,10 @@ from quasir.recipes import read
 __all__ = ["guided", "prompted", "searched", "tuned"]
 
 TOKENS = 40
-PILOT, SHARE = 512, 0.2
-"""Draws that a boost is fitted on, and the share of the base before the fit."""
+PILOT, SHARE, FACTOR = 1_024, 0.2, 1_000.0
+"""Draws that a boost is fitted on, and the share of the base and the factor of a token before the
+fit. A factor of 10 would leave a word that is in one text of a million out of most of the pilot.
+"""
 BUDGET = 2_048
 """Draws of the search for a proposal."""
 RANK, STEPS, BATCH, ROUND = 8, 32, 16, 512
@@ -57,7 +59,8 @@ def guide_of(place: Place, word: str) -> tuple[qr.guides.Guide, float]:
     if not file.is_file():
         make_folder(place.out)
         base, feature = _base(place), qr.features.contains(word, name=word)
-        q = base.guided(qr.guides.boost(feature), SHARE).fit(base * feature, n=PILOT, seed=0)
+        begun = base.guided(qr.guides.boost({feature: FACTOR}), SHARE)
+        q = begun.fit(base * feature, n=PILOT, seed=0)
         proposal = {"guide": {"file": file.name}, "share": q.share}
         write_json(file.with_suffix(".yaml"), recipe_of(place, word, proposal))  # JSON is YAML
         q.guide.save(file)

@@ -185,7 +185,7 @@ def test_the_figure_has_a_panel_for_each_quantity_and_a_point_for_each_row():
     ]
     unique = figure.axes[labels.index("% unique")]
     drawn = {c.get_label(): c.lines[0].get_xydata() for c in unique.containers}
-    assert set(drawn) == {"proposal", "QRS", "IMH", "IMH-reset"}
+    assert set(drawn) == {"proposal q", "QRS", "IMH", "IMH-reset"}
     for sampler, name in (("qrs", "QRS"), ("imh", "IMH")):
         rows = sorted(
             (row for row in found.rows if row.sampler == sampler),
