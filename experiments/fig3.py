@@ -192,7 +192,9 @@ def verdict(
     else:
         said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
     if absent:
-        said.append(f"Not run yet: {', '.join(absent)}.")
+        said.append(
+            f"Not run yet: {', '.join(absent)} (a search or a tuning begins at --large {WORTH_IT})."
+        )
     return " ".join(said)
 
 

@@ -97,7 +97,7 @@ def observed(pool: Pool, name: str, rate: float) -> str:
 
 def figure(pools: dict[str, Pool]) -> Figure:
     """Draw the paper's four panels: TVD with its bounds, KL, moments, and KL from the base."""
-    made, axes = new_figure(2, 2, height=2.6)
+    made, axes = new_figure(2, 2)
     tuned_one = pools["tuned by DPG"]
     lowest = last_rate([pool.curve for pool in pools.values()])
     drawn = (("tvd", axes[0]), ("kl", axes[1]), ("kl_base", axes[3]))

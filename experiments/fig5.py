@@ -2,12 +2,13 @@
 
 The proposal is the paper's: a beam-5 translation, and top-30 draws of the way back. Its own draws
 cannot show what top-30 cuts, and hardly show texts that it seldom draws. So it is judged on draws
-of a mixture, which stand for p: top-30, the whole way back, which covers the support of P, and the
-paraphrases that the draws of top-30 have found, in proportion to their P.
+of a mixture, which stand for p: top-30, the whole way back, which covers the support of P, and, in
+proportion to their P, the paraphrases among the draws of top-30 and the likeliest translations.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 
 import quasir as qr
 from experiments.controlled import Pool
-from experiments.paraphrases import QUESTIONS, draw_pool, known, round_trip, target
+from experiments.paraphrases import LIKELY, QUESTIONS, draw_pool, known, round_trip, target
 from experiments.plots import (
     COLOURS,
     LOWEST,
@@ -86,9 +87,8 @@ def ask(place: Place, i: int) -> Asked:
         P = target(place.models, question, cut.tokenizer)
         draw_pool(top, P, cut, place.draws)
         file = place.out / f"paraphrase-{i}-known.json"
-        found = known(file, qr.Draws.load(top), cut.tokenizer)
-        parts = [cut, whole, *([found] if len(found.texts) else [])]
-        draw_pool(mixed, P, qr.Mixture(parts), place.draws, seed=1)
+        found = known(file, P, qr.Draws.load(top), whole)
+        draw_pool(mixed, P, qr.Mixture([cut, whole, *filter(None, [found])]), place.draws, seed=1)
     pool = Pool(mixed)
     kept = pool.draws.take(np.flatnonzero(pool.draws.log_p > -np.inf))
     if not len(kept):
@@ -137,17 +137,18 @@ def verdict(asked: list[Asked]) -> str:
     rates = three([f"{half_rate(one.judged):.0e}" for one in asked])
     return (
         "The paper's experiment: its questions, threshold and sentence model, a beam of 5, top-30. "
-        "What differs are the translators (small models, through Portuguese) and the language "
-        f"model (SmolLM2). Agrees: questions differ in how many draws are paraphrases ({shares} "
-        f"%), where a curve begins, and in its slope; at AR 1e-5 TVD is {at}, in the paper 0.20, "
-        "0.42 and near 0. Our translators are sure of one wording and p prefers others, so TVD "
-        f"falls to a half only at rates of {rates}. The draws of top-30 know little of this: they "
-        f"are worth {own} draws of p, those of the mixture {ours}. By their own draws (dashed, as "
-        "in the paper) a curve ends at 0 whatever the truth. Texts that top-30 cannot draw have "
-        f"{floors} % of p, the dotted floor under its TVD. The mixture with the texts that were "
-        "found, which is not in the paper, needs far fewer draws for a sample. The two models have "
-        "different tokens: TVD is over texts, each written as the translator's tokenizer writes "
-        "it, and as far as these draws have found them."
+        "The translators (small models, through Portuguese) and the language model (SmolLM2) are "
+        f"others. Agrees: questions differ in how many draws are paraphrases ({shares} %), where a "
+        f"curve begins, and in its slope. Levels differ: at AR 1e-5 TVD is {at}, in the paper "
+        "0.20, 0.42 and near 0. Our translators are sure of one wording and p prefers others, so "
+        f"TVD falls to a half only at rates of {rates}. The draws of top-30 know little of this: "
+        f"they are worth {own} draws of p, and by them (dashed, as in the paper) a curve ends at 0 "
+        "whatever the truth. The solid line is judged on draws of a mixture that is not in the "
+        "paper: top-30, the whole way back, and the paraphrases among the draws of top-30 and the "
+        f"{LIKELY:,} likeliest translations, in proportion to their P. Its draws are worth {ours} "
+        f"of p. Texts that top-30 cannot draw have {floors} % of p, the dotted floor under its "
+        "TVD. The two models have different tokens: TVD is over texts, each written as the "
+        "translator's tokenizer writes it, and as far as these draws have found them."
     )
 
 
@@ -168,7 +169,7 @@ def figure(asked: list[Asked]) -> Figure:
         panel.axhline(float(one.floor.value), color=blue, linestyle=":", linewidth=1)
         rates_axis(panel, "TVD(p, ·)", LOWEST)
         panel.set_ylim(-0.03, 1.03)
-        panel.set_title(one.question, fontsize="medium")
+        panel.set_title(textwrap.fill(one.question, 56), fontsize="medium")
     lines = [
         ("p_β, top-30", blue, "-"),
         ("by its own draws", blue, "--"),

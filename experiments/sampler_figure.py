@@ -43,7 +43,7 @@ def plot_comparison(found: Comparison) -> Figure:
     ]
     panels = [panel for panel in panels if any(row.cells[panel[0]].known for row in found.rows)]
     across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-    figure, axes = new_figure(down, across, height=2.4)
+    figure, axes = new_figure(down, across)
     for ax, (quantity, label, scale) in zip(axes, panels, strict=False):
         _draw(ax, found, quantity, scale)
         rates_axis(ax, label, min(row.acceptance_rate for row in found.rows))

@@ -96,6 +96,20 @@ def test_a_beam_as_wide_as_the_space_finds_the_best():
     assert MODEL.translate("a b", 200, 4)[0] == best
 
 
+@pytest.mark.parametrize("n", [1, 5, 1000])
+def test_the_likeliest_translations_are_found_and_in_order(n):
+    q = Translations(MODEL, "a b", max_tokens=4)
+    whole = [ids for ids in EVERY if len(ids) < 4]
+    best = sorted(whole, key=lambda ids: -by_hand(q, ids))[:n]
+    found = [item.token_ids for item in q.likely(n)]
+    assert found[0] == best[0]
+    if n > len(whole):  # no beam is cut
+        assert set(found) == set(best)
+    np.testing.assert_allclose(
+        [by_hand(q, ids) for ids in found], sorted((by_hand(q, ids) for ids in found), reverse=True)
+    )
+
+
 def test_a_file_is_read_with_its_layouts(tmp_path):
     plain, square = np.float32([[1.5, -2.0]]), np.int8([[1, 2, 3], [4, 5, 6]])
     embeddings = np.int8([[7, 8], [9, 10]])
