@@ -89,7 +89,11 @@ def judge(draws: qr.Draws, log_q: np.ndarray, log_z: float) -> Judged:
 
 
 def _tvd(weights: np.ndarray, kept: np.ndarray, log_betas: np.ndarray, log_z: float) -> np.ndarray:
-    """Return TVD(p, p_beta) at each of `RATES`; `kept` is s(x), a row for each beta."""
+    """Return TVD(p, p_beta) at each of `RATES`; `kept` is s(x), a row for each beta.
+
+    The weights are those of p, and sum to 1 but for a resampling, which changes Z as much.
+    """
+    log_z = log_z + math.log(weights.sum())
     weights = weights / weights.sum()
     part = kept @ weights
     tvd = np.maximum(1.0 - kept / part[:, None], 0.0) @ weights
