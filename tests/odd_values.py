@@ -106,6 +106,10 @@ def drawn(proposal):
     return proposal.log_prob(items)
 
 
+def scored(model):
+    return model.log_score(np.zeros((1, model.size), int))
+
+
 SAMPLING = {"n": 3, "seed": 0, "max_proposals": BUDGET, "batch_size": None}
 PAIR = {"target": A, "proposal": B}
 LEVEL = {"beta": 1.0, "log_beta": None}
@@ -250,23 +254,9 @@ CALLS = {
         qr.engines.Ray, address=None, workers=None, cpus_per_worker=1, gpus_per_worker=0, tell=print
     ),
     "lattice.grid": case(grid, rows=2, columns=2, strength=1.0),
-    "lattice.Ising": case(
-        used(Ising, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        coupling=grid(1, 2),
-        field=0.0,
-    ),
-    "lattice.Potts": case(
-        used(Potts, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        coupling=grid(1, 2),
-        categories=3,
-        field=0.0,
-    ),
-    "lattice.RBM": case(
-        used(RBM, lambda m: m.log_score(np.zeros((1, m.size), int))),
-        weights=[[1.0], [2.0]],
-        visible=0.0,
-        hidden=0.0,
-    ),
+    "lattice.Ising": case(used(Ising, scored), coupling=grid(1, 2), field=0.0),
+    "lattice.Potts": case(used(Potts, scored), coupling=grid(1, 2), categories=3, field=0.0),
+    "lattice.RBM": case(used(RBM, scored), weights=[[1.0], [2.0]], visible=0.0, hidden=0.0),
     "lattice.UniformStates": case(used(UniformStates, drawn), size=2, categories=2),
     "Ising.log_score": case(Ising(grid(1, 2)).log_score, items=np.zeros((1, 2), int)),
     "Potts.log_score": case(Potts(grid(1, 2), 3).log_score, items=np.zeros((1, 2), int)),

@@ -39,17 +39,9 @@ def cases(draw):
     return name, {argument: draw(st.sampled_from(sorted(ODD))) for argument in arguments}
 
 
-@settings(max_examples=300)
-@given(cases())
-def test_odd_values_are_refused_or_answered(case):
-    call(*case)
-
-
-@pytest.mark.slow
-@settings(max_examples=3000)
-@given(cases())
-def test_odd_values_are_refused_or_answered_at_length(case):
-    call(*case)
+@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.slow)])
+def test_odd_values_are_refused_or_answered(count):
+    settings(max_examples=count)(given(cases())(lambda case: call(*case)))()
 
 
 @pytest.mark.slow

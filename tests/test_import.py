@@ -8,6 +8,7 @@ import typing
 import quasir as qr
 
 HEAVY = ["scipy.stats", "matplotlib", "pandas", "torch", "transformers", "pyarrow"]
+HEAVY += ["arviz_base", "arviz_stats", "xarray", "nltk"]
 OF_COMMANDS = ["matplotlib", "pandas", "torch", "transformers"]
 
 

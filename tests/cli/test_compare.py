@@ -89,16 +89,6 @@ def test_a_second_call_draws_nothing_and_prints_the_table(letters):
     assert again == out
 
 
-def test_n_is_lowered_where_the_draws_are_few(letters):
-    run, _ = letters
-    out, _ = quasir("compare", run, "--rates", "0.1", "-n", 5000, "--runs", 3, "--json")
-    told = json.loads(out)
-    # 3 stretches of 1,333 leave few samples behind a burn-in of 1,000.
-    assert told["rows"][0]["n"] == told["stretches"][0]["n"]
-    assert 10 <= told["stretches"][0]["n"] < 40
-    assert any("in a run, not 5,000" in note for note in told["notes"])
-
-
 def test_another_recipe_or_seed_is_refused(letters, tmp_path):
     run, _ = letters
     (tmp_path / "r.yaml").write_text(LETTERS.replace("x: 0.4", "x: 0.5"))
