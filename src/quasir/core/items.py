@@ -237,7 +237,13 @@ def concatenate(parts: Sequence[Items]) -> Items:
 
 
 def text_of(item: Any) -> str:
-    """Return the text of an item: a string itself, a text's ``.text``, else its str."""
+    """Return the text of an item: a string itself, a text's ``.text``, else its str.
+
+    Examples
+    --------
+    >>> text_of("A poet."), text_of(Text("A poet.", (5, 17, 2))), text_of(11)
+    ('A poet.', 'A poet.', '11')
+    """
     if isinstance(item, str):
         return item
     text = getattr(item, "text", None)
