@@ -157,18 +157,6 @@ def test_the_effective_number_of_draws(constraint, scale):
     assert target.ess == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(RATES, MEANS), min_size=2, max_size=5), st.integers(0, 2**32))
-def test_several_boolean_features_at_once(pairs, seed):
-    """All combinations are present, and not independent: every mean between 0 and 1 is met."""
-    rates, mu = np.array(pairs).T
-    corners = np.array(np.meshgrid(*[[0.0, 1.0]] * len(mu))).reshape(len(mu), -1).T
-    log_weight = (corners * np.log(rates) + (1 - corners) * np.log1p(-rates)).sum(axis=1)
-    log_weight += np.random.default_rng(seed).normal(size=len(corners))
-    _, weight = solve(corners, log_weight, mu)
-    np.testing.assert_allclose(weight @ corners, mu, atol=1e-8)
-
-
 def columns(rng, n, k):
     """Return real and boolean features in units from 1e-3 to 1e9, some of them skewed."""
     kinds = [

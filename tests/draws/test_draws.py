@@ -131,36 +131,6 @@ def test_bad_columns_are_named(columns, message):
     assert message in str(error.value)
 
 
-class Broken:
-    def __init__(self, items, log_q):
-        self.answer = (items, log_q)
-
-    def sample(self, n, rng):
-        return self.answer
-
-    def log_prob(self, items):
-        return np.zeros(len(items))
-
-
-@pytest.mark.parametrize(
-    ("target", "proposal", "message"),
-    [
-        (lambda x: np.zeros((len(x), 2)), PROPOSAL, "<lambda> gave log P of shape"),
-        (lambda x: np.full(len(x), np.nan), PROPOSAL, "<lambda> gave log P = nan"),
-        (lambda x: 0.0, PROPOSAL, "shape ()"),
-        (3, PROPOSAL, "the target is a int"),
-        (TARGET, object(), "the proposal is a object"),
-        (TARGET, Broken(np.arange(3), np.zeros(3)), "gave 3 items; it must give"),
-        (TARGET, Broken(np.arange(BLOCK), np.full(BLOCK, -np.inf)), "log q = -inf"),
-        (TARGET, Broken(np.arange(BLOCK), np.zeros(3)), "log q of shape (3,)"),
-    ],
-)
-def test_bad_scorers_are_named(target, proposal, message):
-    with pytest.raises(qr.errors.QuasirError) as error:
-        qr.draw(target, proposal, 10, seed=0)
-    assert message in str(error.value)
-
-
 TABLE = qr.Table({"a": 0.4, "b": 0.3, "c": 0.3})
 LETTERS = qr.Table({"a": 0.2, "b": 0.3, "c": 0.4, "d": 0.1})
 

@@ -110,19 +110,6 @@ def test_draws_of_the_base_bound_z():
         guarantees(spread, np.zeros(1), rests_on, confidence=0.99)
 
 
-def test_the_order_of_draws_and_how_they_are_given_does_not_matter():
-    log_w = np.sort(np.random.default_rng(4).normal(size=3000).round(1))
-    values, often = np.unique(log_w, return_counts=True)
-    one = guarantees(BinnedDraws.of_sorted(3000, log_w), np.zeros(1), Assumptions(log_ceiling=5.0))[
-        0
-    ]
-    two = guarantees(
-        BinnedDraws.of_sorted(3000, values, often=often), np.zeros(1), Assumptions(log_ceiling=5.0)
-    )[0]
-    assert one.tvd == pytest.approx(two.tvd, rel=1e-9)
-    assert one.acceptance_rate == pytest.approx(two.acceptance_rate, rel=1e-9)
-
-
 def test_two_ends_share_alpha():
     spread, level = spread_of(), np.zeros(1)
     guarantee = guarantees(spread, level, KNOWN, confidence=0.9)[0]

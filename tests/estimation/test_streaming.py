@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 import quasir as qr
 from quasir.certificates.curve import Curve, curve_of
 from quasir.certificates.evaluator import SummarisedDraws
-from quasir.core.streams import BLOCK
 from quasir.estimation import summary as summaries
-from quasir.estimation.binned_ratios import Bins
 from quasir.estimation.summary import Summary, kept
 from quasir.store import Store
 from tests.exact.test_formulas import columns
@@ -214,27 +212,6 @@ def test_a_sum_that_forgets_a_part_fails():
             same(streamed(draws, 3, merge=wrong), draws)
 
 
-def test_bins_merge_in_any_order_and_width():
-    rng = np.random.default_rng(1)
-    log_w, f = rng.normal(0, 30, 5000), rng.normal(size=5000)
-    whole = Bins.of(log_w, [f], [f], fineness=2)
-    parts = [
-        Bins.of(log_w[a:b], [f[a:b]], [f[a:b]], fineness)
-        for a, b, fineness in ((0, 100, 6), (100, 2000, 2), (2000, 5000, 9))
-    ]
-    for order in ((0, 1, 2), (2, 1, 0)):
-        merged = Bins.merged([parts[i] for i in order])
-        assert merged.fineness == 2
-        np.testing.assert_array_equal(merged.index, whole.index)
-        np.testing.assert_array_equal(merged.count, whole.count)
-        for name in ("sums", "low_columns", "high_columns"):
-            ours, wanted = getattr(merged, name), getattr(whole, name)
-            np.testing.assert_allclose(ours, wanted, rtol=1e-10, atol=1e-10, err_msg=name)
-    # A ratio on an edge is below it: H = {w > beta} leaves it out.
-    edge = Bins.of(np.array([0.25, np.nextafter(0.25, 1)]), fineness=2)
-    np.testing.assert_array_equal(edge.index, [1, 2])
-
-
 def saved(tmp_path, draws, blocks_a_shard=4):
     store = Store.create(tmp_path / "run", draws.seed, blocks_a_shard)
     for number in store.missing(len(draws)):
@@ -260,17 +237,6 @@ def test_a_store_is_streamed(tmp_path):
     with pytest.raises(qr.errors.InputError, match="run's folder"):
         qr.tradeoff(3)
     assert isinstance(curve, Curve)
-
-
-def test_shards_are_merged_a_few_at_a_time(tmp_path, monkeypatch):
-    """As many at once as fit into memory, and not each by itself, which would be slow."""
-    store = saved(tmp_path, random_draws(40 * BLOCK, 1.5), blocks_a_shard=1)
-    merged, sizes = Summary.merged, []
-    monkeypatch.setattr(
-        Summary, "merged", lambda parts, *a: sizes.append(len(parts)) or merged(parts, *a)
-    )
-    summaries.summarise(store)
-    assert sizes == [17, 17, 8]  # 16 with what was merged before: 17, 1 + 16, 1 + 7
 
 
 def test_a_second_look_reads_summaries_alone(tmp_path, monkeypatch):

@@ -100,12 +100,6 @@ def test_a_density_in_the_plane_has_the_tvd_kl_and_guarantee_of_a_grid():
     assert tvd < cert.guarantee.tvd < tvd + 0.05
 
 
-def test_from_scipy_refuses_what_is_not_frozen():
-    for wrong in (3, "poisson", np.random.default_rng(0)):
-        with pytest.raises(qr.errors.InputError, match="frozen scipy distribution"):
-            qr.from_scipy(wrong)
-
-
 @pytest.mark.parametrize("kind", ["poisson", "uneven", "one", "skewed", "many", "zeros"])
 def test_inverting_by_a_guide_table_is_the_binary_search(kind):
     rng = np.random.default_rng(0)

@@ -142,26 +142,3 @@ def test_language_models(models):
         assert not related(model, DrawStreams, begins_with_the_first_token, 600, first)
         assert not related(model, DrawStreams, begins_with_the_first_token, 100, few)
     assert related(mixture, SharedStreams, begins_with_the_first_token, 600, first)
-
-
-def test_the_first_sample_of_language_models(models):
-    """Acceptance depends on the first word alone, so its law among first samples is known."""
-
-    def first_words(proposal, keys):
-        found = []
-        for seed in range(1_000):
-            streams = keys(seed)
-            items, _ = proposal.sample(16, streams.propose(0))
-            low = begins_with_the_first_token(items)
-            accepted = np.where(low, np.log(0.2), 0.0) - streams.log_u(0)[:16] > 0
-            found.append(bool(low[np.argmax(accepted)]))
-            assert accepted.any()
-        return found
-
-    single, mixture = models
-    for model in (single, mixture):
-        items, _ = model.sample(40_000, np.random.default_rng(0))
-        low = float(begins_with_the_first_token(items).mean())
-        law = np.array([1 - low, 0.2 * low])
-        assert fits(first_words(model, DrawStreams), [False, True], law)
-    assert not fits(first_words(mixture, SharedStreams), [False, True], law)
