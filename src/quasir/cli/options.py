@@ -64,40 +64,16 @@ def nameable(value: Name) -> Name:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-
+SEED = "Replaces the recipe's seed; a run keeps its own."
 Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="INTEGER",
-        help="Replaces the recipe's seed; a run keeps its own.",
-        callback=seed_in_range,
-    ),
+    int | None, typer.Option("--seed", metavar="INTEGER", help=SEED, callback=seed_in_range)
 ]
-Draws = Annotated[
-    int | None,
-    typer.Option(
-        "--draws", min=1, max=MOST_DRAWS, help="Draws in all; replaces the recipe's number."
-    ),
-]
-Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        help="Fills the one field of the recipe, {context}, such as a question to paraphrase.",
-    ),
-]
-
-
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        help="Folder of the run; by default runs/ and the recipe's name.",
-        parser=named_folder,
-        metavar="<path>",
-    ),
-]
+DRAWS = "Draws in all; replaces the recipe's number."
+Draws = Annotated[int | None, typer.Option("--draws", min=1, max=MOST_DRAWS, help=DRAWS)]
+CONTEXT = "Fills the one field of the recipe, {context}, such as a question to paraphrase."
+Context = Annotated[str | None, typer.Option("--context", help=CONTEXT)]
+OUT = "Folder of the run; by default runs/ and the recipe's name."
+Out = Annotated[Path | None, typer.Option("--out", help=OUT, parser=named_folder, metavar="<path>")]
 Budget = Annotated[
     str | None,
     typer.Option("--budget", help="Draws or time (4min) of the search for a proposal, if any."),
@@ -105,37 +81,17 @@ Budget = Annotated[
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Allow the recipe to run its own Python features.")
 ]
-RecipeName = Annotated[
-    str,
-    typer.Argument(
-        metavar="RECIPE",
-        help="A built-in recipe, a YAML file, or a run's folder.",
-        callback=nameable,
-    ),
-]
-Stream = Annotated[
-    bool,
-    typer.Option(
-        "--stream", help="Read shard by shard, to save memory; automatic from 20 million draws."
-    ),
-]
-Contexts = Annotated[
-    Path | None,
-    typer.Option(
-        "--contexts",
-        help="A file of contexts (.jsonl, .txt, .csv, .parquet): the recipe is run for each.",
-        callback=nameable,
-    ),
-]
+RECIPE = "A built-in recipe, a YAML file, or a run's folder."
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help=RECIPE, callback=nameable)]
+STREAM = "Read shard by shard, to save memory; automatic from 20 million draws."
+Stream = Annotated[bool, typer.Option("--stream", help=STREAM)]
+CONTEXTS = "A file of contexts (.jsonl, .txt, .csv, .parquet): the recipe is run for each."
+Contexts = Annotated[Path | None, typer.Option("--contexts", help=CONTEXTS, callback=nameable)]
 Column = Annotated[
     str | None, typer.Option("--column", help="The one field of the contexts to take.")
 ]
-ContextNumber = Annotated[
-    int | None,
-    typer.Option(
-        "--context", min=0, help="Number of a context, in a run over contexts; by default all."
-    ),
-]
+NUMBER = "Number of a context, in a run over contexts; by default all."
+ContextNumber = Annotated[int | None, typer.Option("--context", min=0, help=NUMBER)]
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=nameable)
 ]

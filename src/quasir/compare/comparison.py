@@ -244,11 +244,9 @@ def row_of(sampler: str, method: str, cost: Cost, n: int, measured: Sequence[Any
 
 
 def _perplexity(samples: Draws, limit: int | None) -> float:
-    """Return the perplexity under the base, from its stored scores and the stored tokens."""
     log_base = samples.log_base
-    # The base may not have scored all stored draws.
     if log_base is None or limit is None or not np.isfinite(log_base).all():
-        return math.nan
+        return math.nan  # the base may not have scored all stored draws
     lengths = np.diff(samples.items.offsets)
     # A text of `limit` tokens was cut and has no end token, as in `quasir.metrics.perplexity`.
     return exp_or_inf(float(-log_base.sum() / (lengths + (lengths < limit)).sum()))

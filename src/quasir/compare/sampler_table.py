@@ -81,10 +81,6 @@ class Cell:
         return over_runs(self.values)
 
     @property
-    def claimed(self) -> float:
-        return sum(self.ses) / len(self.ses) if self.ses else math.nan
-
-    @property
     def high(self) -> float:
         return max(self.highs, default=math.nan)
 
@@ -110,7 +106,8 @@ class Cell:
         keys = [name, f"{name}_sd"] + [f"{name}_se", f"{name}_high"] * estimated
         if not self.known:
             return dict.fromkeys(keys) | ({name: UNKNOWN} if estimated else {})
-        numbers = (self.runs.mean, self.runs.sd, self.claimed, self.high)
+        claimed = sum(self.ses) / len(self.ses) if self.ses else math.nan
+        numbers = (self.runs.mean, self.runs.sd, claimed, self.high)
         found = dict(zip(keys, numbers, strict=False))
         return {key: value if math.isfinite(value) else None for key, value in found.items()}
 
@@ -153,19 +150,13 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary; a number that is not finite is None."""
-        return {
-            "pool": self.pool_size,
-            "asked": {"n": self.n, "runs": self.runs},
-            "stretches": [
-                {"rate": one.cost.rate, "length": one.length, "runs": one.runs, "n": one.n}
-                for one in self.stretches
-            ],
-            "rows": [
-                row.to_dict() | {"warnings": [list(warnings) for warnings in row.warnings]}
-                for row in self.rows
-            ],
-            "notes": list(notes(self)),
-        }
+        stretches = [
+            {"rate": one.cost.rate, "length": one.length, "runs": one.runs, "n": one.n}
+            for one in self.stretches
+        ]
+        rows = [row.to_dict() | {"warnings": list(map(list, row.warnings))} for row in self.rows]
+        asked = {"pool": self.pool_size, "asked": {"n": self.n, "runs": self.runs}}
+        return {**asked, "stretches": stretches, "rows": rows, "notes": list(notes(self))}
 
     def write(self, folder: Path, name: str) -> None:
         """Write the table into a folder, as Markdown and as CSV."""
@@ -267,9 +258,8 @@ def notes(found: Comparison) -> Iterator[str]:
         )
     if names := those(lambda row: row.cells["tvd"].unseen > 0):
         yield (
-            f"≤: in some runs of {names} no draw lies above beta, so TVD and KL are 0 on those "
-            "draws; the table shows the largest of the runs' 95 % bounds, and unknown where "
-            "nothing bounds what a text that was not drawn may add to KL."
+            f"≤: in some runs of {names} no draw lies above beta: the largest of the runs' 95 % "
+            "bounds, and unknown where nothing bounds what an unseen text may add to KL."
         )
     for row in found.rows:
         if warned := [warnings for warnings in row.warnings if warnings]:
