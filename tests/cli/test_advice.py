@@ -171,11 +171,9 @@ KNOWN = {
     "runs/stored_run.py": 2,
     "recipes/building.py": 1,
     "recipes/explain.py": 1,  # marks around a name, no command
-    "text/server_kinds.py": 3,  # the same
     "core/hub.py": 1,
-    "text/loading.py": 1,
+    "text/loading.py": 2,
     "store/store.py": 1,
-    "text/fetching.py": 1,
     "text/served.py": 1,
 }
 """Files with commands as advice -> how many. Tests of `tune` run its own, and those that a search

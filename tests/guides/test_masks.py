@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import quasir as qr
-from quasir.guides.guide import Weights
 from quasir.guides.matcher import MatcherMachine
 from quasir.guides.vocabulary import Vocabulary
 from quasir.text.loading import load_tokenizer
@@ -123,9 +122,3 @@ def test_rows_move_as_the_decoder_moves_them(vocabulary):
     np.testing.assert_array_equal(rows.weights().mask[0], wanted)
     rows.advance(np.array([vocabulary.end, vocabulary.spelled("9")[0]]))
     assert not rows.weights().mask.any()  # both have left the language
-
-
-def test_weights_of_single_tokens():
-    mask = np.array([[0b101, 0], [-1, -1]], dtype=np.int32)
-    assert Weights(mask, ()).of(np.array([2, 63])).tolist() == [1.0, 1.0]
-    assert Weights(mask, ()).of(np.array([1, 0])).tolist() == [0.0, 1.0]

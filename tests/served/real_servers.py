@@ -13,7 +13,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from quasir.text.fetching import fetched_folder, how_to_get
+from quasir.text.loading import fetched_folder, how_to_get
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 import quasir as qr
 from quasir.errors import InputError, ServerError
 from quasir.text.served import check_drawn
-from quasir.text.server_kinds import KINDS, Drawn, document
+from quasir.text.server_kinds import CERTIFIED, REFUSED, Drawn
 from tests.served.double import END, NEXT, START, Double, log_a, serving, warped
 
 LIMIT = 4
@@ -257,11 +257,10 @@ def test_bad_addresses_are_refused(address):
 
 
 def test_kinds_that_cannot_be_certified_say_why(double, url):
-    for kind in KINDS:
-        if kind.refused:
-            double.owner = kind.owner
-            with pytest.raises(InputError, match="cannot be a certified base"):
-                served(url)
+    for _, owner, _ in REFUSED.values():
+        double.owner = owner
+        with pytest.raises(InputError, match="cannot be a certified base"):
+            served(url)
     double.owner = "someone"
     with pytest.raises(InputError, match="not known"):
         served(url)
@@ -338,6 +337,10 @@ def test_an_answer_that_is_no_whole_draw_is_refused(drawn, words):
         check_drawn(Drawn(*drawn), LIMIT, "http://host")
 
 
-def test_the_documentation_has_the_table_of_kinds():
+def test_the_documentation_says_what_each_kind_refuses_and_why_others_are_refused():
     page = (Path(__file__).parents[2] / "docs" / "servers.md").read_text()
-    assert f"<!-- kinds -->\n{document()}\n<!-- end of kinds -->" in page
+    for kind in CERTIFIED:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {kind.title} | ")]
+        assert row.split(" |")[2].strip() == ", ".join(f"`{name}`" for name in kind.leaves_out)
+    for title, _, why in REFUSED.values():
+        assert f"- **{title}**: {why}." in page

@@ -56,7 +56,7 @@ def test_shares_and_text():
     ("answers", "settings", "words"),
     [
         ("yes", {}, "must be a list"),
-        ([], {}, "one or more"),
+        ([], {}, "must be a list"),
         (["a", "a"], {}, "no two of them"),
         ([""], {}, "must be a list"),
         (["a"], {"top_k": 2}, "leave out top_k"),

@@ -139,7 +139,7 @@ def test_how_many_run_at_once_changes_nothing():
 
 def test_wrong_settings_are_refused():
     target = target_of()
-    with pytest.raises(qr.errors.InputError, match="none of its texts is that long"):
+    with pytest.raises(qr.errors.InputError, match="at most max_tokens = 3"):
         qr.text.DifferentiableText(target.base, target.log_factor, 4)
     with pytest.raises(qr.errors.InputError, match="no gradient"):
         target_of(top_k=2)

@@ -87,7 +87,7 @@ def test_prompts_in_several_groups(monkeypatch):
 def test_a_model_without_draws_among_others():
     lms = models(tiny.gpt2)
     uniforms = [rng.random((n, 4)) for n, rng in zip([3, 0, 2, 0, 1], rngs(5), strict=True)]
-    assert [len(texts) for texts, _ in decode_together(lms, uniforms)] == [3, 0, 2, 0, 1]
+    assert [len(texts) for texts, _, _ in decode_together(lms, uniforms)] == [3, 0, 2, 0, 1]
 
 
 def test_a_forgotten_prompt_is_read_again():
@@ -105,18 +105,3 @@ def test_other_settings_are_not_mixed():
     other = lms[1].varied(temperature=0.5)
     assert lms[0].sample_together([lms[0], other], []) is None
     assert lms[0].sample_together([lms[0], qr.Table({"a": 1.0})], []) is None
-
-
-def test_guided_models_are_mixed():
-    lms = models(tiny.llama)
-    guide = qr.guides.boost({"b": 3.0})
-    qs = [lm.guided(guide, share=0.3) for lm in lms]
-    requests = [Request(rng, 5, 40) for rng in rngs(len(qs))]
-    parts = qs[0].sample_together(qs, requests)
-    for q, part, rng in zip(qs, parts, rngs(len(qs)), strict=True):
-        items, log_q, log_base = q.sample_scored(40, rng)
-        assert [x.token_ids for x in part.items] == [x.token_ids for x in items][5:]
-        np.testing.assert_allclose(part.log_q, log_q[5:], atol=1e-5)
-        np.testing.assert_allclose(part.log_base, log_base[5:], atol=1e-5)
-    other = [*qs[:-1], lms[-1].guided(qr.guides.boost({"b": 4.0}), share=0.3)]
-    assert qs[0].sample_together(other, requests) is None

@@ -73,10 +73,8 @@ def masked(kind, vocabulary, padding, seed=0):
         return BertForMaskedLM(BertConfig(**shared, **plain)).eval()
     if kind == "roberta":
         return RobertaForMaskedLM(RobertaConfig(**shared, **plain)).eval()
-    config = DistilBertConfig(
-        **shared, dim=16, n_layers=2, n_heads=2, hidden_dim=32, initializer_range=0.7
-    )
-    return DistilBertForMaskedLM(config).eval()
+    sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "initializer_range": 0.7}
+    return DistilBertForMaskedLM(DistilBertConfig(**shared, **sizes)).eval()
 
 
 def gpt2(vocabulary, seed=0, scale=0.5, **changes):
@@ -140,6 +138,16 @@ def check_draws(lm, by_hand=by_hand, n=4000):
     batch = lm.sample(n, np.random.default_rng(0))
     np.testing.assert_allclose(batch.log_q, lm.log_prob(batch.items), atol=1e-4)
     assert fits(batch.items.tuples(), texts.tuples(), np.exp(log_prob))
+
+
+def check_rows(lm, other, rows):
+    """The batch size changes no draw and no score."""
+    other._rows = rows
+    a, b = (m.sample(120, np.random.default_rng(3)) for m in (lm, other))
+    np.testing.assert_array_equal(a.items.ids, b.items.ids)
+    np.testing.assert_array_equal(a.items.offsets, b.items.offsets)
+    np.testing.assert_allclose(a.log_q, b.log_q, atol=1e-4)
+    np.testing.assert_allclose(lm.log_prob(a.items), other.log_prob(a.items), atol=1e-4)
 
 
 def t5(vocabulary, start, end, seed=0):

@@ -87,7 +87,7 @@ def models(
 
     Example: quasir models get smollm2
     """
-    from quasir.text.fetching import fetch
+    from quasir.text.loading import fetch
 
     if what is not None:
         if what != "get" or name is None:
@@ -108,8 +108,8 @@ def models(
 
 
 def _listed() -> list[dict[str, Any]]:
-    from quasir.text.fetching import REGISTERED, fetched_folder
     from quasir.text.loading import BUILT_IN as MODELS
+    from quasir.text.loading import REGISTERED, fetched_folder
 
     rows = [
         _row(name, "built in", folder, terms_of_model(name) or "unsaid")

@@ -1,9 +1,5 @@
 """How far a text is in spelling the words of a boost: automata over a model's tokens.
 
-The automaton of a group of words has these states: the two ends that a text can have (after a
-letter or digit, or not), the inner nodes of the trie of the words' tokens, a word that is complete
-if no letter follows, and "the word is there", where nothing is boosted any more.
-
 A state of the boost is a state of each group's automaton. Such joint states are made when a text
 first gets there, so many groups cost no more than the states that texts reach.
 """
@@ -20,7 +16,7 @@ from quasir.core.formatting import short_repr
 from quasir.core.types import Array
 from quasir.errors import InputError
 from quasir.guides.boost import Boost, feature_words
-from quasir.guides.guide import Entries, Ints, Machine, NumberedMachine, Rows
+from quasir.guides.guide import Entries, Ints, Machine, Rows
 from quasir.guides.vocabulary import Vocabulary
 from quasir.targets.feature import Feature, WordGroup
 
@@ -124,7 +120,7 @@ def _prefixes(sequences: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
     return {ids[:stop] for ids in sequences for stop in range(1, len(ids) + 1)}
 
 
-class BoostMachine(NumberedMachine):
+class BoostMachine(Machine):
     """A boost for a model's tokens.
 
     An atom is what an entry's weight is the product of: places in `names`, the names of all
@@ -135,7 +131,7 @@ class BoostMachine(NumberedMachine):
         self.watched, self.kinds, self.vocabulary = watched, vocabulary.kinds, vocabulary
         self.automata = [Automaton(group, vocabulary) for group in boost.groups]
         self.names = [
-            f"{k} {name}" for k, automaton in enumerate(self.automata) for name in automaton.factors
+            f"{k} {name}" for k, each in enumerate(self.automata) for name in each.factors
         ]
         self._place = {name: i for i, name in enumerate(self.names)}
         self.log_factors = self._log_factors(boost)
@@ -158,14 +154,10 @@ class BoostMachine(NumberedMachine):
     def _log_factors(self, boost: Boost) -> Array:
         fitted = dict(boost.fitted)
         logs = np.zeros(len(self.names))
-        for i, (name, (group, kind, *_)) in enumerate(
-            zip(self.names, self.name_parts, strict=True)
-        ):
+        for i, name in enumerate(self.names):
+            group, kind, *_ = self.name_parts[i]
             if fitted and name not in fitted:
-                raise InputError(
-                    f"the boost has no fitted factor for {short_repr(name)}: it was fitted for a "
-                    "model with other tokens. Fit it again."
-                )
+                raise InputError(f"the boost was not fitted for {short_repr(name)}: fit it again.")
             # A spelling of more tokens than needed often begins with a common token.
             given = 1.0 if kind == "rare" else boost.factors[int(group)]
             factor = fitted.get(name, given)
@@ -210,12 +202,8 @@ class BoostMachine(NumberedMachine):
         return found
 
     def _reached(self, state: int, token: int, kind: int) -> tuple[int, ...]:
-        reached = []
-        for automaton, own in zip(self.automata, self.joint[state], strict=True):
-            inner = automaton.states[own]
-            edge = inner.edges.get(token)
-            reached.append(inner.otherwise[kind] if edge is None else edge[0])
-        return tuple(reached)
+        inner = [each.states[i] for each, i in zip(self.automata, self.joint[state], strict=True)]
+        return tuple(node.edges.get(token, (node.otherwise[kind], None))[0] for node in inner)
 
     def _state(self, joint: tuple[int, ...]) -> int:
         """Return the number of a joint state, which is made if it is new."""
@@ -277,10 +265,8 @@ class State(Machine):
             self.asked += [] if groups else [feature]
         for i, feature in enumerate(self.asked):
             self.met[feature.name] = len(self.groups) + i
-        self.words = None
-        if self.groups:
-            boost = Boost(tuple(self.groups), (1.0,) * len(self.groups))
-            self.words = BoostMachine(boost, vocabulary)
+        boost = Boost(tuple(self.groups), (1.0,) * len(self.groups))
+        self.words = BoostMachine(boost, vocabulary) if self.groups else None
         self.pieces = vocabulary.pieces if self.asked else []
         self.end = vocabulary.end
 

@@ -68,10 +68,10 @@ class Boost(Guide):
                 f"{self!r} and {other!r} cannot be multiplied: one is fitted and the other is not. "
                 "Multiply them first, then fit the product."
             )
-        moved = []
+        moved, n = [], len(self.groups)
         for name, factor in other.fitted:
             group, rest = name.split(" ", 1)
-            moved.append((f"{int(group) + len(self.groups)} {rest}", factor))
+            moved.append((f"{int(group) + n} {rest}", factor))
         setting = self.setting or other.setting
         if self.setting and other.setting:
             setting = self.setting.common(other.setting)
@@ -79,22 +79,16 @@ class Boost(Guide):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
-        return {
-            "guide": "boost",
-            "groups": [
-                {"words": list(g.words), "whole": g.whole, "case": g.case} for g in self.groups
-            ],
-            "factors": list(self.factors),
-            "fitted": [list(pair) for pair in self.fitted],
-            **({} if self.setting is None else {"setting": self.setting.to_dict()}),
-        }
+        groups = [{"words": list(g.words), "whole": g.whole, "case": g.case} for g in self.groups]
+        fitted = [list(pair) for pair in self.fitted]
+        setting = {} if self.setting is None else {"setting": self.setting.to_dict()}
+        facts = {"guide": "boost", "groups": groups, "factors": list(self.factors)}
+        return facts | {"fitted": fitted} | setting
 
     def __repr__(self) -> str:
-        pairs = zip(self.groups, self.factors, strict=True)
-        known = {
-            " or ".join(group.words): "fitted" if self.fitted else factor for group, factor in pairs
-        }
-        return f"boost({short_repr(known)})"
+        names = [" or ".join(group.words) for group in self.groups]
+        factors = ["fitted"] * len(names) if self.fitted else self.factors
+        return f"boost({short_repr(dict(zip(names, factors, strict=True)))})"
 
 
 def boost(wanted: Any) -> Boost:
@@ -118,14 +112,10 @@ def boost(wanted: Any) -> Boost:
     pairs: Iterable[tuple[Any, Any]]
     if isinstance(wanted, Mapping):
         pairs = wanted.items()
-    elif isinstance(wanted, (Feature, str)):
-        pairs = [(wanted, None)]
-    elif is_iterable(wanted):
+    elif is_iterable(wanted) and not isinstance(wanted, (Feature, str)):
         pairs = [(each, None) for each in wanted]
     else:
-        raise InputError(
-            f"{short_repr(wanted)} cannot be boosted: give words, or features of words."
-        )
+        pairs = [(wanted, None)]
     groups: dict[WordGroup, float | None] = {}
     for what, factor in pairs:
         for group in _word_groups(what):
@@ -136,19 +126,14 @@ def boost(wanted: Any) -> Boost:
 
 
 def _word_groups(what: Any) -> tuple[WordGroup, ...]:
-    if isinstance(what, str):
-        if not what.strip():
-            raise InputError("a word to boost is empty: give a word.")
+    if isinstance(what, str) and what.strip():
         return (WordGroup((what.strip(),)),)
-    if not isinstance(what, Feature):
-        raise InputError(
-            f"{short_repr(what)} cannot be boosted: give a word, or a feature of words."
-        )
-    found = feature_words(what)
+    found = feature_words(what) if isinstance(what, Feature) else ()
     if not found:
+        name = f"the feature {what.name!r}" if isinstance(what, Feature) else short_repr(what)
         raise InputError(
-            f"the feature {what.name!r} does not say which words it looks for, so there is nothing "
-            "to boost: give the words themselves, as in qr.guides.boost(['word'])."
+            f"{name} cannot be boosted, because it names no word: give words, as in "
+            "qr.guides.boost(['word']), or features that look for words."
         )
     return found
 

@@ -1,12 +1,8 @@
-"""Guides, and the machines that they become: weights of the next tokens.
+"""Guides, and the machines that they become for one tokenizer: weights of the next tokens.
 
 In a state s a guide gives the next token v the weight g(s, v) >= 0. The guided model draws it with
-probability a(v | x) g(s, v)/G, G being the sum over all tokens, so that log a and log q come out of
-one pass. A guide knows no tokenizer: `base.guided(guide)` makes it a machine for the base's own.
-
-A machine keeps a state for each row of a batch, gives the weights in these states, and moves each
-state on by the token that was drawn. Most weights are 1: it says which tokens it forbids (a
-bitmask), and lists the few others.
+probability a(v | x) g(s, v)/G, G being the sum over all tokens. A machine keeps a state for each
+row of a batch. Most weights are 1: it forbids tokens by a bitmask, and lists the few others.
 """
 
 from __future__ import annotations
@@ -30,17 +26,8 @@ from quasir.targets.feature import Feature
 Ints = NDArray[np.int64]
 Fact = str | int | float | None
 
-FACTS = (
-    "weights",
-    "tokenizer",
-    "prompt",
-    "temperature",
-    "top_k",
-    "top_p",
-    "max_tokens",
-    "languages",
-    "matcher",
-)
+SAMPLING = ("temperature", "top_k", "top_p", "max_tokens")
+FACTS = ("weights", "tokenizer", "prompt", *SAMPLING, "languages", "matcher")
 """All facts of a setting. `quasir.text.fingerprints` finds them."""
 
 
@@ -92,6 +79,8 @@ class Guide:
 
     setting: Setting | None = None
     """Where it was learned or fitted."""
+    forbids = False
+    """Whether its weights are at most 1 and some are 0; otherwise all are above 0."""
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -106,20 +95,17 @@ class Guide:
     @property
     def cuts(self) -> bool:
         """Whether some weights are 0, so that some texts cannot be drawn."""
-        return False
+        return any(part.forbids for part in self.parts)
 
     @property
     def below_one(self) -> bool:
         """Whether no weight is above 1."""
-        return False
+        return all(part.forbids for part in self.parts)
 
     @property
     def feature(self) -> Feature:
         """The feature of the texts that the guide allows."""
-        raise InputError(
-            f"{self!r} allows every text, so it has no feature: only guides with a language do "
-            "(regex, json_schema, grammar, choice)."
-        )
+        raise InputError(f"{self!r} allows every text: only guides with a language have a feature.")
 
     def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the machine of this guide for a model's tokens."""
@@ -166,11 +152,10 @@ class Weights(NamedTuple):
 
     def of(self, tokens: Ints) -> NDArray[np.float64]:
         """Return g(s, v) of one token v for each row."""
-        rows = np.arange(len(tokens))
         weight = np.ones(len(tokens))
         if self.mask is not None:
-            bits = self.mask[rows, tokens // 32] >> (tokens % 32).astype(np.int32)
-            weight = (bits & 1).astype(np.float64)
+            words = self.mask[np.arange(len(tokens)), tokens // 32]
+            weight = (words >> (tokens % 32).astype(np.int32) & 1).astype(np.float64)
         for row, token, value, _ in self.entries:
             hit = tokens[row] == token
             weight[row[hit]] *= value[hit]
@@ -204,15 +189,7 @@ class Rows:
 
 
 class Machine:
-    """A guide for one tokenizer."""
-
-    def begin(self, n: int) -> Rows:
-        """Return n rows in the first state."""
-        raise NotImplementedError
-
-
-class NumberedMachine(Machine):
-    """A machine whose states are numbers; the first is 0."""
+    """A guide for one tokenizer; by default its states are numbers, and the first is 0."""
 
     def begin(self, n: int) -> Rows:
         """Return n rows in the first state."""
@@ -230,7 +207,7 @@ class NumberedMachine(Machine):
 class _NumberedRows(Rows):
     columns = ("states",)
 
-    def __init__(self, machine: NumberedMachine, states: Ints) -> None:
+    def __init__(self, machine: Machine, states: Ints) -> None:
         self.machine, self.states = machine, states
 
     def weights(self) -> Weights:

@@ -46,8 +46,7 @@ class Language(Guide):
     complete: bool
     name: str
 
-    cuts = True
-    below_one = True
+    forbids = True
 
     @property
     def feature(self) -> Feature:
@@ -62,13 +61,14 @@ class Language(Guide):
         if self.kind == "grammar":
             return self.source + PLAIN
         if self.kind == "json_schema":
-            return f"start: %json {self.source}{PLAIN}"
-        if self.kind == "choice":
-            options = json.loads(self.source)
-            return "start: " + " | ".join(json.dumps(option) for option in options) + PLAIN
-        from llguidance import regex_to_lark
+            rule = f"%json {self.source}"
+        elif self.kind == "choice":
+            rule = " | ".join(json.dumps(option) for option in json.loads(self.source))
+        else:
+            from llguidance import regex_to_lark
 
-        return f"start: /{regex_to_lark(self.source, '')}/{PLAIN}"
+            rule = f"/{regex_to_lark(self.source, '')}/"
+        return f"start: {rule}{PLAIN}"
 
     def compile(self, vocabulary: Vocabulary) -> Machine:
         """Return the matcher of this language for a model's tokens."""
@@ -78,13 +78,7 @@ class Language(Guide):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
-        return {
-            "guide": "language",
-            "kind": self.kind,
-            "source": self.source,
-            "complete": self.complete,
-            "name": self.name,
-        }
+        return {"guide": "language", **vars(self)}
 
     def __repr__(self) -> str:
         whole = "" if self.complete else ", complete=False"
@@ -110,8 +104,6 @@ def regex(pattern: str, complete: bool = True, name: str | None = None) -> Langu
     >>> regex(r"[A-Z][a-z]+ [0-9]{4}")
     regex('[A-Z][a-z]+ [0-9]{4}')
     """
-    if not isinstance(pattern, str):
-        raise InputError(f"a pattern is a string, not {short_repr(pattern)}.")
     return _checked("regex", pattern, complete, name)
 
 
@@ -157,8 +149,6 @@ def grammar(lark: str, complete: bool = True, name: str | None = None) -> Langua
     >>> grammar('start: "(" start ")" | "x"')
     grammar('start: "(" start ")" | "x"')
     """
-    if not isinstance(lark, str):
-        raise InputError(f"a grammar is a string, not {short_repr(lark)}.")
     return _checked("grammar", lark, complete, name)
 
 
@@ -176,9 +166,9 @@ def choice(options: Any, complete: bool = True, name: str | None = None) -> Lang
     >>> choice(["yes", "no"])
     choice('["yes", "no"]')
     """
-    listed = list(options) if is_iterable(options) and not isinstance(options, str) else None
-    right = listed and all(isinstance(option, str) and option for option in listed)
-    if listed is None or not right or len(set(listed)) < len(listed):
+    listed = list(options) if is_iterable(options) and not isinstance(options, str) else []
+    right = all(isinstance(option, str) and option for option in listed)
+    if not listed or not right or len(set(listed)) < len(listed):
         raise InputError(
             f"options are {short_repr(options)}, but must be a list of different strings, none "
             "empty."
@@ -189,9 +179,10 @@ def choice(options: Any, complete: bool = True, name: str | None = None) -> Lang
 def _checked(kind: str, source: str, complete: bool, name: str | None) -> Language:
     """Return the language; what llguidance cannot compile is refused with its own message."""
     check_bool("complete", complete)
-    if name is not None and (not isinstance(name, str) or not name):
+    if not isinstance(source, str) or not (name is None or (name and isinstance(name, str))):
         raise InputError(
-            f"the name of a guide's feature is {short_repr(name)}, but must be a string."
+            f"the source and the name of a {kind} are {short_repr(source)} and {short_repr(name)}, "
+            "but must be strings."
         )
     short = source if len(source) <= 40 else source[:37] + "..."
     title = f"{kind.removeprefix('json_')} {short}"

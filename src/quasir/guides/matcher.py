@@ -1,8 +1,8 @@
 """Languages by llguidance: the masks of a batch's rows, and whether a whole text is in one.
 
 llguidance never raises: a matcher that hits a limit goes into an error state, in which its mask
-means nothing. So its state is asked for after every mask. Its mask also allows the end token where
-a text can only stop, although it is not whole: that bit is taken back here.
+means nothing, so that is asked for after every mask. Its mask also allows the end token where a
+text can only stop, although it is not whole: that bit is taken back here.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ class MatcherMachine(Machine):
         self.first = self.begin(1).weights().mask
         assert self.first is not None
         if not self.start.is_accepting() and not self.first.any():
-            raise InputError(
-                f"the guide {language!r} allows no text that this tokenizer can spell: its "
-                "language is empty. Correct it."
-            )
+            raise InputError(f"the guide {language!r} allows no text: its language is empty.")
 
     def begin(self, n: int) -> MatcherRows:
         """Return n rows at the beginning of a text."""
@@ -58,8 +55,7 @@ class MatcherMachine(Machine):
             message = " ".join(matcher.get_error().split())
             raise InputError(
                 f"the matcher of the guide {self.language!r} stopped with an error: "
-                f"{short_repr(message, 300)}. Its masks mean nothing from there on: simplify the "
-                "guide."
+                f"{short_repr(message, 300)}. Simplify the guide."
             )
 
     @functools.cached_property
@@ -109,9 +105,8 @@ class MatcherRows(Rows):
         from llguidance.numpy import fill_next_token_bitmask_par
 
         vocabulary = self.machine.vocabulary
-        mask = np.zeros(
-            (len(self.matchers), _words(vocabulary.for_masks.vocab_size)), dtype=np.int32
-        )
+        words = -(-vocabulary.for_masks.vocab_size // 32)  # of 32 bits
+        mask = np.zeros((len(self.matchers), words), dtype=np.int32)
         alive = [(matcher, i) for i, matcher in enumerate(self.matchers) if matcher is not None]
         if alive:
             fill_next_token_bitmask_par(_executor(os.getpid()), alive, mask)
@@ -125,7 +120,7 @@ class MatcherRows(Rows):
             for row in np.flatnonzero(mask[:, word] & bit).tolist():
                 if not self.matchers[row].is_accepting():
                     mask[row, word] &= ~bit
-        return np.ascontiguousarray(mask[:, : _words(vocabulary.size)])
+        return np.ascontiguousarray(mask[:, : -(-vocabulary.size // 32)])
 
     def advance(self, tokens: Ints) -> None:
         """Let each matcher read its row's token."""
@@ -157,11 +152,6 @@ class MatcherRows(Rows):
         super().keep(into, source, left)
 
 
-def _words(vocabulary: int) -> int:
-    """Return the number of 32-bit words of a bitmask."""
-    return -(-vocabulary // 32)
-
-
 @functools.lru_cache(maxsize=1)
 def _executor(process: int) -> Any:
     """Return this process's threads; a fork does not share those of its parent."""
@@ -174,10 +164,7 @@ class LanguageFeature(Feature):
     """Whether the whole text is in all of some languages, by the tokens that it was drawn as."""
 
     def __init__(
-        self,
-        languages: tuple[Language, ...],
-        tokenizer: Any = None,
-        max_tokens: int | None = None,
+        self, languages: tuple[Language, ...], tokenizer: Any = None, max_tokens: int | None = None
     ) -> None:
         name = " and ".join(language.name for language in languages)
         super().__init__(name, self._holds, batched=True, boolean=True)
@@ -205,17 +192,10 @@ class LanguageFeature(Feature):
 
     def _holds(self, items: Items) -> NDArray[np.bool_]:
         tokenizer = self.tokenizer or getattr(items, "tokenizer", None)
-        if tokenizer is None:
-            raise FeatureError(
-                f"feature {self.name!r} has no tokenizer to read these items with: use it as "
-                "base * guide.feature, or give it texts that a language model drew."
-            )
         complete = all(language.complete for language in self.languages)
-        if not complete and self.max_tokens is None:
-            raise FeatureError(
-                f"feature {self.name!r} has complete=False, but does not know where texts are cut: "
-                "use it as base * guide.feature."
-            )
+        if tokenizer is None or not (complete or self.max_tokens is not None):
+            lacks = "has no tokenizer" if tokenizer is None else "does not know where texts are cut"
+            raise FeatureError(f"feature {self.name!r} {lacks}: use it as base * guide.feature.")
         if not self._matchers or self._matchers[0].vocabulary.tokenizer is not tokenizer:
             vocabulary = Vocabulary(tokenizer, len(tokenizer), tokenizer.eos_token_id)
             try:

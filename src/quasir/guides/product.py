@@ -36,8 +36,7 @@ class Both(Guide):
         if sum(isinstance(part, Trie) for part in parts) > 1:
             # c of one times c of the other does not telescope.
             raise InputError(
-                "two tries cannot be multiplied: the product would bound no ratio. Let one trie "
-                "learn from the other's draws, as in q.learn(draws)."
+                "two tries cannot be multiplied: let one learn from the other's draws."
             )
         boosts = [part for part in parts if isinstance(part, Boost)]
         parts = [part for part in parts if not isinstance(part, Boost)]
@@ -48,16 +47,6 @@ class Both(Guide):
     def parts(self) -> tuple[Guide, ...]:
         """All of them."""
         return self.guides
-
-    @property
-    def cuts(self) -> bool:
-        """Whether one of them cuts."""
-        return any(part.cuts for part in self.parts)
-
-    @property
-    def below_one(self) -> bool:
-        """Whether no weight is above 1."""
-        return all(part.below_one for part in self.parts)
 
     @property
     def feature(self) -> Feature:

@@ -1,14 +1,6 @@
-"""The frozen trie: what draws have shown of the mass that a language keeps (ASAp, CARS).
+"""The frozen trie: what draws have shown of the mass that a language keeps.
 
-For a prefix s, c(s) bounds the mass of its completions in the language, given s. Where nothing is
-known it is 1, and where a token is forbidden it is 0. At a prefix that was visited, the model's own
-probabilities are known, and c(s) is the sum of a(v | s) c(sv) over the tokens v. The guide gives
-the token v the weight c(sv). The normaliser at s is then c(s) itself, and the product telescopes:
-q(x) = a(x) c(x)/c(root). So no ratio a/q of a text in the language is above c(root).
-
-All of this is about one model, prompt, temperature, length and language: the trie's setting.
-
-Park et al., Grammar-aligned decoding (NeurIPS 2024); CARS, arXiv 2510.01902.
+Park et al., Grammar-aligned decoding (ASAp, NeurIPS 2024); CARS, arXiv 2510.01902.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quasir.core.types import Array
-from quasir.guides.guide import FACTS, Entries, Guide, Ints, NumberedMachine, Setting
+from quasir.guides.guide import FACTS, Entries, Guide, Ints, Machine, Setting
 from quasir.guides.vocabulary import Vocabulary
 
 COLUMNS = ("parent", "token", "probability", "mass", "cut")
@@ -31,6 +23,10 @@ SLACK = 1e-5
 
 class Trie(Guide):
     """A frozen trie of prefixes. Node 0 is the empty prefix; a parent comes before its children.
+
+    For a prefix s, c(s) bounds the mass of its completions in the language, given s: 1 where
+    nothing is known, and at a visited prefix the sum of a(v | s) c(sv). The token v has the weight
+    c(sv), so q(x) = a(x) c(x)/c(root), and no ratio a/q of a text in the language exceeds c(root).
 
     Attributes
     ----------
@@ -56,8 +52,7 @@ class Trie(Guide):
     True
     """
 
-    cuts = True
-    below_one = True
+    forbids = True
 
     def __init__(
         self,
@@ -138,12 +133,11 @@ class TrieBuilder:
 
     def freeze(self, setting: Setting | None = None) -> Trie:
         """Return what is known, as a guide for this setting."""
-        columns = zip(*self._nodes, strict=True) if self._nodes else [()] * len(COLUMNS)
-        named: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
-        return Trie(**named, setting=setting)
+        columns: Any = zip(*self._nodes, strict=True) if self._nodes else [()] * len(COLUMNS)
+        return Trie(**dict(zip(COLUMNS, columns, strict=True)), setting=setting)
 
 
-class TrieMachine(NumberedMachine):
+class TrieMachine(Machine):
     """A trie for a model's tokens; the state after its last node is "off the trie"."""
 
     def __init__(self, trie: Trie, vocabulary: int) -> None:

@@ -65,17 +65,12 @@ class Vocabulary:
     @cached_property
     def for_masks(self) -> Any:
         """The tokenizer as llguidance wants it."""
-        try:
-            import llguidance.hf
-        except ModuleNotFoundError as error:
-            raise InputError(
-                f"a guide with a language needs {error.name}: pip install '.[text]' in a clone."
-            ) from error
+        import llguidance.hf
+
         if not getattr(self.tokenizer, "is_fast", False):
             raise InputError(
                 f"the tokenizer is a slow one ({type(self.tokenizer).__name__}), but a guide with "
-                "a language needs a fast one, which knows the bytes of its tokens: load it with "
-                "use_fast=True, or save it with a tokenizer.json."
+                "a language needs a fast one: load it with use_fast=True."
             )
         try:
             return llguidance.hf.from_tokenizer(
@@ -84,8 +79,8 @@ class Vocabulary:
         except Exception as error:  # the library raises plain ValueErrors and its own panics
             raise InputError(
                 f"llguidance cannot read this tokenizer ({type(self.tokenizer).__name__}): "
-                f"{str(error).splitlines()[0]}. A guide with a language needs a tokenizer whose "
-                "tokens have known bytes, such as byte-level BPE or SentencePiece."
+                f"{str(error).splitlines()[0]}. A guide with a language needs tokens of known "
+                "bytes, such as those of byte-level BPE or SentencePiece."
             ) from error
 
 

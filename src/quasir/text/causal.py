@@ -8,13 +8,12 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from quasir.core.types import Array, Part, Request
+from quasir.core.types import Array, Batch, Part, Request
 from quasir.errors import InputError
 from quasir.guides.guide import Guide
 from quasir.text.causal_decoding import (
     Prompts,
     as_chat,
-    decode,
     decode_together,
     prefix_tokens,
     same_family,
@@ -135,10 +134,11 @@ class CausalLM(NetworkLM):
         if not all(isinstance(lm, CausalLM) for lm in models) or not same_family(models):
             return None
         uniforms = [request.uniforms(self.max_tokens) for request in requests]
-        return [Part(texts, log_q, None) for texts, log_q in decode_together(models, uniforms)]
+        return [Part(texts, log_q, None) for texts, log_q, _ in decode_together(models, uniforms)]
 
-    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        return decode(self, self._prompt(), uniforms, rows)
+    def _draw(self, uniforms: Array) -> Batch:
+        ((texts, log_q, _),) = decode_together([self], [uniforms])
+        return Batch(texts, log_q)
 
     def logits(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Return the logits at chosen positions, before temperature, top-k and top-p.
@@ -150,7 +150,6 @@ class CausalLM(NetworkLM):
         return self._head(self._hidden(ids)[positions])
 
     def _prompt(self) -> Prompts:
-        """Return the keys and values of the prefix and its last state; they are computed once."""
         if self._prompt_states is None:
             self._prompt_states = Prompts.of(self, [self.prefix])
         return self._prompt_states
@@ -171,9 +170,9 @@ class CausalLM(NetworkLM):
         """Return the last states, or the logits themselves where the model makes its own."""
         if self._plain:
             states: Tensor = self.model.base_model(**inputs).last_hidden_state
-            return states
-        logits: Tensor = self.model(**inputs).logits
-        return logits
+        else:
+            states = self.model(**inputs).logits
+        return states
 
     def _head(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(states) if self._plain else states

@@ -1,9 +1,7 @@
 """Drawing from a causal model: a cache whose rows begin at different times, and many prompts.
 
-Each decoding step writes one column of keys and values, the same for all rows, in a ring of as many
-columns as a text has tokens. The mask hides from a row the columns written before it began. When a
-row ends, another draw takes its place. The columns of each prompt are computed once and copied to
-the rows that have it; rows with prompts of different lengths have as many columns as the longest.
+Each step writes one column of keys and values in a ring. The mask hides from a row the columns
+written before it began. The columns of each prompt are computed once and copied to its rows.
 """
 
 from __future__ import annotations
@@ -29,27 +27,20 @@ from quasir.text.texts import Texts
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-PROMPT_TOKENS = 1 << 14
-"""Most tokens of prompts whose keys and values are kept at once."""
-
-
-class RingCache(Cache):  # type: ignore[misc]
-    """Keys and values of some rows: the prompt of each, then a ring of `columns` columns."""
-
-    def __init__(self, prompts: list[tuple[Tensor, Tensor]], rows: Tensor, columns: int) -> None:
-        self.column = 0
-        layers = [_RingLayer(self, keys, values, rows, columns) for keys, values in prompts]
-        super().__init__(layers=layers)
+Chat = tuple[tuple[str, str], ...]
+"""Messages as (role, content)."""
+PROMPT_TOKENS, TOKENS_AT_ONCE = 1 << 14, 1 << 13
+"""Most tokens of prompts whose keys and values are kept at once, and that are read in one pass."""
 
 
 class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of some rows: the prompt of each, then a ring of `columns` columns."""
+
     is_sliding = False
 
-    def __init__(
-        self, ring: RingCache, keys: Tensor, values: Tensor, rows: Tensor, columns: int
-    ) -> None:
+    def __init__(self, keys: Tensor, values: Tensor, rows: Tensor, columns: int) -> None:
         super().__init__()
-        self.ring, self.prompt = ring, keys.shape[-2]
+        self.column, self.prompt = 0, keys.shape[-2]
         self.prompt_keys, self.prompt_values = keys, values
         new = partial(torch.nn.functional.pad, pad=(0, 0, 0, columns))
         self.keys, self.values = new(keys)[rows], new(values)[rows]
@@ -62,7 +53,7 @@ class _RingLayer(CacheLayerMixin):  # type: ignore[misc]
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         # All columns are returned: the mask, which the decoder builds, selects the valid ones.
-        at = self.prompt + self.ring.column
+        at = self.prompt + self.column
         self.keys[:, :, at] = key_states[:, :, 0]
         self.values[:, :, at] = value_states[:, :, 0]
         return self.keys, self.values
@@ -82,10 +73,12 @@ class _CausalStepper(Stepper):
         self.first, self.lengths = lm.warp(lm._head(prompts.states)), prompts.lengths
 
     def begin(self, prompt: Tensor) -> None:
-        self.ring = RingCache(self.prompts.layers, prompt, self.lm.max_tokens - 1)
+        columns, layers = self.lm.max_tokens - 1, self.prompts.layers
+        self.ring = Cache(layers=[_RingLayer(*layer, prompt, columns) for layer in layers])
 
     def step(self, tokens: Tensor, positions: Tensor, mask: Tensor, column: int) -> Tensor:
-        self.ring.column = column
+        for layer in self.ring.layers:
+            layer.column = column
         states = self.lm._states(
             input_ids=tokens,
             position_ids=positions,
@@ -123,14 +116,8 @@ def decode(
 
 def same_family(models: Sequence[CausalLM]) -> bool:
     """Return whether models differ in nothing but the prompt."""
-    first = models[0]
-    return all(
-        type(lm) is type(first)
-        and lm.model is first.model
-        and lm.warp == first.warp
-        and lm.max_tokens == first.max_tokens
-        for lm in models
-    )
+    keys = [(type(lm), id(lm.model), lm.warp, lm.max_tokens) for lm in models]
+    return all(key == keys[0] for key in keys)
 
 
 @torch.inference_mode()
@@ -138,9 +125,9 @@ def decode_together(
     models: Sequence[CausalLM],
     uniforms: Sequence[Array],
     make_chooser: Callable[[Ints], Chooser] = lambda draws: Chooser(),
-    done: Callable[[Ints, Any], None] = lambda draws, chooser: None,
-) -> list[tuple[Texts, Array]]:
-    """Return the texts and log q of every model, for its rows of uniforms.
+    parts: int = 0,
+) -> list[tuple[Texts, Array, Array]]:
+    """Return the texts and log q of every model for its rows of uniforms, and what choosers add.
 
     The models differ in the prompt alone. Each draw has its own uniforms, so it is the draw that
     its own model would make alone, up to floating-point ties. Prompts of similar lengths are
@@ -148,34 +135,34 @@ def decode_together(
     """
     lm = models[0]
     sizes = [len(each) for each in uniforms]
-    owner = np.repeat(np.arange(len(models)), sizes)
-    every = np.concatenate(list(uniforms))
+    owner, every = np.repeat(np.arange(len(models)), sizes), np.concatenate(list(uniforms))
     tokens = np.zeros((len(every), lm.max_tokens), dtype=np.int32)
     lengths, log_q = np.zeros(len(every), dtype=np.int64), np.zeros(len(every))
-
-    def decode_some(draws: Ints, prompts: Prompts, prompt: Tensor) -> None:
-        def attempt(rows: int) -> tuple[tuple[Tensor, Tensor, Tensor], Chooser]:
-            chooser = make_chooser(draws)
-            return decode(lm, prompts, every[draws], rows, chooser, prompt), chooser
-
-        found, chooser = lm._with_less_memory(attempt)
-        done(draws, chooser)
-        tokens[draws], lengths[draws], log_q[draws] = (part.cpu().numpy() for part in found)
-
+    log_each = np.zeros((parts, len(every)))
     for group in _groups([len(each.prefix) for each in models]):
         place = np.full(len(models), -1)
         place[group] = np.arange(len(group))
         draws = np.flatnonzero(place[owner] >= 0)
         # Draws of one length lie together, so that rows that begin late are no longer.
         draws = draws[np.argsort(place[owner[draws]], kind="stable")]
-        if len(draws):
-            several = len(models) > 1  # what one prompt needs is computed once
-            prompts = Prompts.of(lm, [models[i].prefix for i in group]) if several else lm._prompt()
-            decode_some(draws, prompts, torch.from_numpy(place[owner[draws]]).to(lm.device))
-    ends = np.cumsum([0, *sizes])
+        if not len(draws):
+            continue
+        several = len(models) > 1  # what one prompt needs is computed once
+        prompts = Prompts.of(lm, [models[i].prefix for i in group]) if several else lm._prompt()
+        which = torch.from_numpy(place[owner[draws]]).to(lm.device)
+
+        def attempt(
+            rows: int, draws: Ints = draws, prompts: Prompts = prompts, which: Tensor = which
+        ) -> tuple[Tensor, ...]:
+            chooser = make_chooser(draws)
+            found = decode(lm, prompts, every[draws], rows, chooser, which)
+            return *found, chooser.log_each
+
+        found = (part.cpu().numpy() for part in lm._with_less_memory(attempt))
+        tokens[draws], lengths[draws], log_q[draws], log_each[:, draws] = found
     return [
-        (Texts.from_rows(tokens[a:b], lengths[a:b], lm.tokenizer), log_q[a:b])
-        for a, b in pairwise(ends)
+        (Texts.from_rows(tokens[a:b], lengths[a:b], lm.tokenizer), log_q[a:b], log_each[:, a:b])
+        for a, b in pairwise(np.cumsum([0, *sizes]))
     ]
 
 
@@ -190,35 +177,26 @@ def _groups(lengths: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-Chat = tuple[tuple[str, str], ...]
-"""Messages as (role, content)."""
-
-TOKENS_AT_ONCE = 1 << 13
-"""Tokens of prompts in one pass."""
-
-
 def as_chat(chat: Any) -> Chat | None:
     """Return checked messages."""
     if chat is None:
         return None
-    listed = isinstance(chat, Sequence) and not isinstance(chat, str)
-    messages = [_as_message(given) for given in chat] if listed else []
-    checked = tuple(message for message in messages if message is not None)
-    if not checked or len(checked) < len(messages):
+    messages = []
+    for given in chat if isinstance(chat, Sequence) and not isinstance(chat, str) else [None]:
+        match given:
+            case {"role": str(role), "content": str(content), **rest} if not rest:
+                messages.append((role, content))
+            case (str(role), str(content)):
+                messages.append((role, content))
+            case _:
+                messages = []
+                break
+    if not messages:
         raise InputError(
             f"chat is {short_repr(chat)}, but must be a list of messages such as "
             "{'role': 'user', 'content': 'Why?'}."
         )
-    return checked
-
-
-def _as_message(given: Any) -> tuple[str, str] | None:
-    match given:
-        case {"role": str(role), "content": str(content)} if len(given) == 2:
-            return role, content
-        case (str(role), str(content)):
-            return role, content
-    return None
+    return tuple(messages)
 
 
 def prefix_tokens(
@@ -226,7 +204,7 @@ def prefix_tokens(
 ) -> list[int]:
     """Return the token ids before a text: a prompt, or a chat up to the assistant's answer."""
     if chat is not None:
-        return _chat_tokens(tokenizer, chat, name)
+        return _chat_tokens(tokenizer, chat, "this model" if name is None else escaped(name))
     start = tokenizer.bos_token_id
     start = tokenizer.eos_token_id if start is None else start
     ids = [] if prompt is None else tokenizer(prompt, add_special_tokens=False).input_ids
@@ -239,8 +217,7 @@ def prefix_tokens(
     return prefix
 
 
-def _chat_tokens(tokenizer: Any, chat: Chat, name: str | None) -> list[int]:
-    model = "this model" if name is None else escaped(name)
+def _chat_tokens(tokenizer: Any, chat: Chat, model: str) -> list[int]:
     if getattr(tokenizer, "chat_template", None) is None:
         raise InputError(
             f"{model} has no chat template, so it cannot be given a chat: it was not made for "
@@ -273,37 +250,21 @@ class Prompts:
     @classmethod
     @torch.inference_mode()
     def of(cls, lm: CausalLM, prefixes: Sequence[Sequence[int]]) -> Prompts:
-        """Compute the keys and values of some prefixes.
-
-        The attention is causal and padding is on the right: no token attends to padding.
-        """
-        longest = max(map(len, prefixes))
-        step = max(1, TOKENS_AT_ONCE // longest)
-        parts = [_pass(lm, prefixes[i : i + step]) for i in range(0, len(prefixes), step)]
-        lengths, layers, states = zip(*parts, strict=True)
-        padded = [
-            (_join([keys for keys, _ in layer], longest), _join([v for _, v in layer], longest))
-            for layer in zip(*layers, strict=True)
+        """Compute the keys and values of some prefixes; no token attends to padding."""
+        lengths = torch.tensor([len(prefix) for prefix in prefixes], device=lm.device)
+        ids = torch.zeros((len(prefixes), int(lengths.max())), dtype=torch.int64, device=lm.device)
+        for row, prefix in zip(ids, prefixes, strict=True):
+            row[: len(prefix)] = torch.tensor(prefix, device=lm.device)
+        step, states, caches = max(1, TOKENS_AT_ONCE // ids.shape[1]), [], []
+        for part, ends in zip(torch.split(ids, step), torch.split(lengths, step), strict=True):
+            cache, everything = DynamicCache(config=lm.model.config), torch.ones_like(part)
+            found = lm._states(
+                input_ids=part, attention_mask=everything, past_key_values=cache, use_cache=True
+            )
+            states.append(found[torch.arange(len(part), device=lm.device), ends - 1])
+            caches.append([(layer.keys, layer.values) for layer in cache.layers])
+        layers = [
+            (torch.cat([keys for keys, _ in layer]), torch.cat([values for _, values in layer]))
+            for layer in zip(*caches, strict=True)
         ]
-        return cls(torch.cat(lengths), padded, torch.cat(states))
-
-
-def _pass(
-    lm: CausalLM, prefixes: Sequence[Sequence[int]]
-) -> tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor]:
-    lengths = torch.tensor([len(prefix) for prefix in prefixes], device=lm.device)
-    ids = torch.zeros((len(prefixes), int(lengths.max())), dtype=torch.int64, device=lm.device)
-    for row, prefix in zip(ids, prefixes, strict=True):
-        row[: len(prefix)] = torch.tensor(prefix, device=lm.device)
-    cache = DynamicCache(config=lm.model.config)
-    everything = torch.ones_like(ids)
-    states = lm._states(
-        input_ids=ids, attention_mask=everything, past_key_values=cache, use_cache=True
-    )
-    last = states[torch.arange(len(ids), device=lm.device), lengths - 1]
-    return lengths, [(layer.keys, layer.values) for layer in cache.layers], last
-
-
-def _join(parts: list[Tensor], longest: int) -> Tensor:
-    pad = torch.nn.functional.pad
-    return torch.cat([pad(part, (0, 0, 0, longest - part.shape[-2])) for part in parts])
+        return cls(lengths, layers, torch.cat(states))

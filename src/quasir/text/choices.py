@@ -52,19 +52,15 @@ class Choices:
     @property
     def shares(self) -> Array:
         """The probabilities among the answers alone: they sum to 1."""
-        total = self.probabilities.sum()
-        if total == 0:
+        if not self.probabilities.any():
             raise InputError("no answer has a probability above 0, so that they have no shares.")
-        shares: Array = self.probabilities / total
+        shares: Array = self.probabilities / self.probabilities.sum()
         return shares
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
-        return {
-            "probabilities": dict(zip(self.answers, self.probabilities.tolist(), strict=True)),
-            "outside": self.outside,
-            "uncounted": self.uncounted,
-        }
+        named = dict(zip(self.answers, self.probabilities.tolist(), strict=True))
+        return {"probabilities": named, "outside": self.outside, "uncounted": self.uncounted}
 
     def __str__(self) -> str:
         shown = [short_repr(answer, 40)[1:-1] for answer in self.answers]
@@ -109,13 +105,12 @@ def choose(
     >>> found.probabilities.shape, bool(0 < found.outside < 1)
     ((2,), True)
     """
-    if isinstance(answers, str) or not all(isinstance(one, str) and one for one in answers):
+    right = not isinstance(answers, str) and all(isinstance(x, str) and x for x in answers)
+    if not right or not len(answers) or len(set(answers)) < len(answers):
         raise InputError(
             f"answers are {short_repr(answers)}, but must be a list of texts, such as "
-            '["yes", "no"].'
+            '["yes", "no"], and no two of them the same.'
         )
-    if not len(answers) or len(set(answers)) < len(answers):
-        raise InputError("answers must be one or more texts, and no two of them the same.")
     lm = model if isinstance(model, CausalLM) else CausalLM(model, max_tokens=1)
     if lm.truncates:
         raise InputError("choose needs the whole distribution: leave out top_k and top_p.")

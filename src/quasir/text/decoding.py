@@ -1,8 +1,7 @@
 """Drawing texts token by token, with the log-probability of each token.
 
 Each token has one uniform, given before decoding starts, and is found by inverting the cumulative
-probabilities. So a draw depends neither on the batch size nor on the order of computation. The
-`Decoder` asks a `Stepper` for the logits of the next tokens, and a `Chooser` for the tokens.
+probabilities. So a draw depends neither on the batch size nor on the order of computation.
 """
 
 from __future__ import annotations
@@ -86,6 +85,7 @@ class Chooser:
     """Chooses the tokens of all rows, from their logits and uniforms: as the model itself does."""
 
     stepper: Stepper  # the decoder's
+    log_each = torch.zeros((0, 1))  # of every draw under each part of a mixture
 
     def first(self, logits: Tensor, uniform: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the first token of every draw, and its log-probability, in float64."""
@@ -134,7 +134,10 @@ def invert_by_prompt(cumulative: Tensor, uniform: Tensor, prompt: Tensor) -> Ten
 
 
 class Decoder:
-    """Decodes many draws in one batch: when a draw ends, a waiting one takes its row."""
+    """Decodes many draws in one batch: when a draw ends, a waiting one takes its row.
+
+    The `Stepper` gives the logits of the next tokens, and the `Chooser` the tokens.
+    """
 
     def __init__(
         self, stepper: Stepper, end: int | None, limit: int, chooser: Chooser | None = None

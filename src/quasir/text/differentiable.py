@@ -59,21 +59,13 @@ class DifferentiableText(BatchHalving):
 
     def __init__(self, base: CausalLM, log_factor: Callable[[Tensor], Tensor], length: int) -> None:
         check_count("length", length)
-        if length > base.max_tokens:
+        if length > base.max_tokens or (base.end is None and length < base.max_tokens):
+            texts = "no end token and" if base.end is None else "texts of at most"
             raise InputError(
-                f"length is {length}, but the base has max_tokens = {base.max_tokens}: none of its "
-                "texts is that long."
-            )
-        if base.end is None and length < base.max_tokens:
-            raise InputError(
-                f"length is {length}, but the base has no end token: all its texts have "
-                f"{base.max_tokens} tokens."
+                f"length is {length}, but the base has {texts} max_tokens = {base.max_tokens}."
             )
         if base.warp.truncates:
-            raise InputError(
-                "the base draws with top-k or top-p, which remove tokens by a step that has no "
-                "gradient: use a base without them."
-            )
+            raise InputError("top-k and top-p have no gradient: use a base without them.")
         self.base, self.log_factor, self.size = base, log_factor, length
         self._embedding = base.model.get_input_embeddings()
         self.categories = int(self._embedding.weight.shape[0])
@@ -126,11 +118,8 @@ class DifferentiableText(BatchHalving):
         def gradient(part: slice) -> Tensor:
             predicted, by_embedding = self._both_parts(every[part])
             if sites is not None:
-                each = torch.arange(len(predicted), device=self.base.device)
-                predicted, by_embedding = (
-                    predicted[each, sites[part]],
-                    by_embedding[each, sites[part]],
-                )
+                at = torch.arange(len(predicted), device=self.base.device), sites[part]
+                predicted, by_embedding = predicted[at], by_embedding[at]
             found = predicted + by_embedding @ self._embedding.weight.detach().T
             if self.base.end is not None:
                 found[..., self.base.end] = -torch.inf

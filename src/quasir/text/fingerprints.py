@@ -1,8 +1,6 @@
 """Fingerprints of language models: what a trie, a fit or a resumed run depends on.
 
-The weights are hashed whole (SHA-256 over every byte of every tensor, with names, shapes, types and
-the model's configuration), so that no change goes unseen. Half a gigabyte takes about half a
-second, once for each loaded model. The hash does not depend on the process or the device.
+The weights are hashed whole, once for each loaded model, so that no change goes unseen.
 """
 
 from __future__ import annotations

@@ -90,16 +90,10 @@ class Guided:
 
     def __init__(self, base: CausalLM, guide: Guide, share: float = 0.0) -> None:
         if not isinstance(guide, Guide):
-            raise InputError(
-                f"the guide is {short_repr(guide)}, but must be one of qr.guides, such as "
-                "qr.guides.boost({'word': 20.0})."
-            )
+            raise InputError(f"the guide is {short_repr(guide)}, but must be one of qr.guides.")
         value = number("share", share)
         if not 0 <= value < 1:
-            raise InputError(
-                f"share is {short_repr(share)}, but must be at least 0 and below 1: the share of "
-                "the draws that come from the base itself."
-            )
+            raise InputError(f"share is {short_repr(share)}, but must be at least 0 and below 1.")
         self._set(base, value, [Part(1.0 - value, guide)], (), 1)
 
     def _set(
@@ -164,11 +158,8 @@ class Guided:
     @property
     def vocabulary(self) -> Vocabulary:
         """The model's tokens; all prompts share them."""
-        kept = self.base._shared
-        if "vocabulary" not in kept:
-            size = self.base.vocabulary_size
-            kept["vocabulary"] = Vocabulary(self.tokenizer, size, self.base.end)
-        vocabulary: Vocabulary = kept["vocabulary"]
+        made = Vocabulary(self.tokenizer, self.base.vocabulary_size, self.base.end)
+        vocabulary: Vocabulary = self.base._shared.setdefault("vocabulary", made)
         return vocabulary
 
     def __getstate__(self) -> dict[str, Any]:
@@ -178,11 +169,6 @@ class Guided:
     def languages(self) -> list[Language]:
         """The languages of the guide; a text must be in all of them."""
         return languages_of(self.guide)
-
-    @property
-    def trie(self) -> Trie | None:
-        """What the guide has learned, if anything."""
-        return next((part for part in self.guide.parts if isinstance(part, Trie)), None)
 
     def _refuse_other_settings(self) -> None:
         """Refuse what was learned or fitted where something that it depends on was another.
@@ -200,22 +186,18 @@ class Guided:
             here = find_setting(base, languages_of(guide), part.depends_on)
             if difference := (part.setting or Setting()).difference(here):
                 raise InputError(
-                    f"{part!r} was made in another setting: {difference}. A trie's ceiling, and a "
-                    "fit's factors, would be wrong here. Make it again with this model and guide: "
+                    f"{part!r} was made in another setting: {difference}. Make it again here: "
                     "base.guided(guide).learn(draws) for a trie, .fit(target) for a boost."
                 )
 
     def _refuse_too_long(self) -> None:
         machines = [getattr(each, "machines", [each]) for each, *_ in self._compiled]
         for machine in itertools.chain.from_iterable(machines):
-            if not isinstance(machine, MatcherMachine) or not machine.language.complete:
-                continue
-            fewest = machine.forced_tokens
-            if fewest > self.max_tokens:
+            complete = isinstance(machine, MatcherMachine) and machine.language.complete
+            if complete and (fewest := machine.forced_tokens) > self.max_tokens:
                 raise InputError(
                     f"every text of {machine.language!r} begins with {fewest} tokens or more, but "
-                    f"max_tokens is {self.max_tokens}: no text would be whole. Raise max_tokens, "
-                    "or make the guide with complete=False."
+                    f"max_tokens is {self.max_tokens}. Raise it, or give the guide complete=False."
                 )
 
     @property
@@ -249,39 +231,20 @@ class Guided:
     def _draw(self, models: Sequence[Guided], requests: Sequence[Request]) -> list[Drawn]:
         own = [r._replace(rng=q._stream(r.rng)) for q, r in zip(models, requests, strict=True)]
         each = [request.uniforms(self.max_tokens + 1) for request in own]
-        every = np.concatenate(each)
-        log_each = np.zeros((len(self.parts), len(every)))
+        # The last uniform of a draw says which part draws it.
+        last, ends = np.concatenate(each)[:, -1], np.cumsum(self.weights)[:-1]
+        which = np.searchsorted(ends, last, side="right") - 1
 
-        def keep_each(draws: Ints, chooser: GuidedChooser) -> None:
-            log_each[:, draws] = chooser.log_each.cpu().numpy()
+        def chooser(draws: Ints) -> GuidedChooser:
+            parts = torch.from_numpy(which[draws]).to(self.base.device)
+            return GuidedChooser(self.base, self._compiled, self._state, parts)
 
-        drawn = decode_together(
-            [q.base for q in models],
-            [uniforms[:, :-1] for uniforms in each],
-            lambda draws: self._chooser(every[draws]),
-            keep_each,
-        )
-        logs = np.split(log_each, np.cumsum([len(uniforms) for uniforms in each])[:-1], axis=1)
-        return [
-            Drawn(texts, self.mix(log_a, log_q), log_a)
-            for (texts, log_a), log_q in zip(drawn, logs, strict=True)
-        ]
-
-    def _chooser(self, uniforms: Array) -> GuidedChooser:
-        """Return what chooses the tokens; the last uniform of a draw says which part draws it."""
-        ends = np.cumsum(self.weights)[:-1]
-        which = np.searchsorted(ends, uniforms[:, -1], side="right") - 1
-        device = self.base.device
-        return GuidedChooser(
-            self.base, self._compiled, self._state, torch.from_numpy(which).to(device)
-        )
+        rows = [uniforms[:, :-1] for uniforms in each]
+        drawn = decode_together([q.base for q in models], rows, chooser, len(self.parts))
+        return [Drawn(texts, self.mix(log_a, log_each), log_a) for texts, log_a, log_each in drawn]
 
     def _stream(self, rng: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the uniforms; what a trie learned has a stream of its own.
-
-        So a draw shares no random number with the draws that taught the trie, even if both have
-        the same seed.
-        """
+        """Return the generator of the uniforms: no draw that taught a trie comes again."""
         guides = [part.guide for part in self.parts if part.guide is not None]
         for trie in [x for guide in guides for x in guide.parts if isinstance(x, Trie)]:
             rng = learned_stream(rng, trie.fingerprint)
@@ -361,8 +324,7 @@ class Guided:
             return [x for part in feature._made_of[1:] for x in self._languages_in(part)]
         if not isinstance(feature, LanguageFeature):
             return []
-        other = feature.tokenizer
-        if other is not None and not same_tokenizer(other, self.tokenizer):
+        if not same_tokenizer(feature.tokenizer or self.tokenizer, self.tokenizer):
             return []
         cut_here = feature.max_tokens in (None, self.max_tokens)
         return [x for x in feature.languages if x.complete or cut_here]
@@ -387,25 +349,19 @@ class Guided:
         """
         languages = self.languages
         if not languages:
-            raise InputError(
-                f"{self.guide!r} has no language, so there is nothing to learn about it: a trie "
-                "needs a guide such as qr.guides.json_schema."
-            )
+            raise InputError(f"{self.guide!r} has no language, so there is nothing to learn.")
         self._refuse_other_settings()
         items = draws.items if isinstance(draws, Draws) else draws
         if items is None:
             raise InputError("these draws have no items, but a trie is made of their tokens.")
         texts = as_texts(items, self.tokenizer)
-        trie = grow_trie(self.base, self.vocabulary, languages, texts, self.trie)
+        known = next((part for part in self.guide.parts if isinstance(part, Trie)), None)
+        trie = grow_trie(self.base, self.vocabulary, languages, texts, known)
         boosts = [part for part in self.guide.parts if isinstance(part, Boost)]
         return Guided(self.base, Both.of([*languages, trie, *boosts]), self.share)
 
     def fit(
-        self,
-        target: Target,
-        n: int = 4_000,
-        seed: Seed = None,
-        progress: Progress = None,
+        self, target: Target, n: int = 4_000, seed: Seed = None, progress: Progress = None
     ) -> Guided:
         """Return the proposal with the factors that bring q closest to p on a pilot.
 

@@ -1,8 +1,4 @@
-"""Drawing from a mixture of the base and its guided parts: log a and log q of all, in one pass.
-
-Every part is the base, or the base with a head, times a guide's weights. A draw comes from one part
-from its first token to its last, and is scored under all of them.
-"""
+"""Drawing from a mixture of the base and its guided parts: log a and log q of all, in one pass."""
 
 from __future__ import annotations
 

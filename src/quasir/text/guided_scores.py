@@ -1,11 +1,9 @@
-"""Scoring a mixture of guided parts: one forward pass gives log a and log q of all of them.
-
-The same scores say what mass a language keeps where, of which a trie is grown.
-"""
+"""Scoring a mixture of guided parts: one forward pass gives log a and log q of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ from quasir.guides.trie import Trie, TrieBuilder
 from quasir.guides.vocabulary import Vocabulary
 from quasir.text.fingerprints import find_setting
 from quasir.text.guided_decoding import Compiled, first_logs, weigh
-from quasir.text.log_prob import Pass, passes, positions_at_once
+from quasir.text.language_model import Pass, passes, positions_at_once
 from quasir.text.texts import Texts
 
 if TYPE_CHECKING:
@@ -194,43 +192,26 @@ def _slice(weights: Weights, at: slice) -> Weights:
 
 @torch.inference_mode()
 def grow_trie(
-    lm: CausalLM,
-    vocabulary: Vocabulary,
-    languages: list[Language],
-    texts: Texts,
-    trie: Trie | None,
+    lm: CausalLM, vocabulary: Vocabulary, languages: list[Language], texts: Texts, trie: Trie | None
 ) -> Trie:
     """Return the trie of what was known before and of what these texts show."""
     matchers = [MatcherMachine(language, vocabulary) for language in languages]
     builder = TrieBuilder(trie)
-    distinct = {tuple(texts.token_ids(i).tolist()) for i in range(len(texts))}
-    new = Texts.of(sorted(distinct), texts.tokenizer)
+    distinct = sorted(set(texts.tuples()))
     part = Compiled(BothMachine(matchers), below_one=True)
+    new = Texts.of(distinct, texts.tokenizer)
     for (steps,) in guided_steps(lm, new, [part], State([], vocabulary)):
-        _visit(builder, steps, new, lm, matchers)
+        starts = np.searchsorted(steps.owner, np.arange(len(steps.part) + 1))
+        probability, mass = np.exp(steps.log_a), np.exp(steps.log_mass)
+        for text, (first, stop) in zip(steps.part, pairwise(starts.tolist()), strict=True):
+            node = builder.visit(-1, -1, 1.0, float(mass[first]), cut=False)
+            for at in range(first, stop):
+                token, cut = int(steps.token[at]), at + 1 == stop
+                if token == lm.end or steps.log_g[at] == -np.inf:
+                    break  # the text ends here, or leaves the language
+                if cut:
+                    left = float(all(m.holds(list(distinct[text]), cut=True) for m in matchers))
+                else:
+                    left = float(mass[at + 1])
+                node = builder.visit(node, token, float(probability[at]), left, cut=cut)
     return builder.freeze(find_setting(lm, languages))
-
-
-def _visit(
-    builder: TrieBuilder,
-    steps: Steps,
-    texts: Texts,
-    lm: CausalLM,
-    matchers: list[MatcherMachine],
-) -> None:
-    starts = np.searchsorted(steps.owner, np.arange(len(steps.part) + 1))
-    probability, mass = np.exp(steps.log_a), np.exp(steps.log_mass)
-    for i, text in enumerate(steps.part):
-        first, stop = int(starts[i]), int(starts[i + 1])
-        node = builder.visit(-1, -1, 1.0, float(mass[first]), cut=False)
-        for at in range(first, stop):
-            token = int(steps.token[at])
-            if token == lm.end or steps.log_g[at] == -np.inf:
-                break  # the text ends here, or leaves the language
-            a = float(probability[at])
-            if at + 1 < stop:
-                node = builder.visit(node, token, a, float(mass[at + 1]), cut=False)
-            else:
-                ids = texts.token_ids(int(text)).tolist()
-                whole = all(matcher.holds(ids, cut=True) for matcher in matchers)
-                builder.visit(node, token, a, float(whole), cut=True)

@@ -26,7 +26,7 @@ from quasir.guides.automaton import State
 from quasir.guides.guide import Ints, Machine
 from quasir.text.guided_scores import pass_bits, pass_weights
 from quasir.text.head import Head
-from quasir.text.log_prob import passes, positions_at_once
+from quasir.text.language_model import passes, positions_at_once
 from quasir.text.texts import Texts
 
 if TYPE_CHECKING:

@@ -62,13 +62,9 @@ class MaskedLM(Network):
     ) -> None:
         super().__init__(name, **weights)
         if self.tokenizer.mask_token_id is None:
-            raise InputError(
-                f"the tokenizer of {name or type(self.model).__name__!r} has no mask token: this "
-                "is not a masked language model."
-            )
-        self.texts_of = (
-            self.tokenizer if base is None else _check_ids(base.tokenizer, self.tokenizer)
-        )
+            raise InputError(f"{name or type(self.model).__name__!r} has no mask token.")
+        self.texts_of = self.tokenizer if base is None else base.tokenizer
+        _check_ids(self.texts_of, self.tokenizer)
         # The special tokens that the tokenizer puts before and after a text.
         whole = self.tokenizer(self.tokenizer.mask_token).input_ids
         at = whole.index(self.tokenizer.mask_token_id)
@@ -89,8 +85,7 @@ class MaskedLM(Network):
         ids = self.tokenizer(word, add_special_tokens=False).input_ids
         if len(ids) != 1:
             raise InputError(
-                f"{word!r} is {len(ids)} tokens of this tokenizer "
-                f"({self.tokenizer.convert_ids_to_tokens(ids)}), but an edit inserts one token. "
+                f"{word!r} is {len(ids)} tokens of this tokenizer, but an edit inserts one token. "
                 "Boost a word that is one token; in many tokenizers it begins with a space."
             )
         return int(ids[0])
@@ -115,9 +110,7 @@ class MaskedLM(Network):
             ids = torch.tensor([row + [self._padding] * (longest - len(row)) for row in framed])
             mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in framed])
             at = torch.from_numpy(positions[part]) + len(self._before)
-            logits = self._logits(
-                ids.to(self.device), mask.to(self.device), at.to(self.device)
-            ).double()
+            logits = self._logits(*(x.to(self.device) for x in (ids, mask, at))).double()
             logits.masked_fill_(self._banned.to(self.device), -torch.inf)
             answer[part] = logits.log_softmax(dim=-1).cpu().numpy()
         return answer
@@ -163,16 +156,13 @@ class MaskedLM(Network):
         return f"MaskedLM({self.name!r})"
 
 
-def _check_ids(base: Any, masked: Any) -> Any:
-    """Return the base's tokenizer after checking that the masked model's has its ids."""
+def _check_ids(base: Any, masked: Any) -> None:
     own = masked.get_vocab()
     other = {token: i for token, i in base.get_vocab().items() if own.get(token) != i}
     if other:
         token, i = next(iter(other.items()))
         raise InputError(
             f"the masked model has {len(other):,} of the base's tokens under other ids or not at "
-            f"all, such as {token!r}, which is {i} for the base and {own.get(token)} here: their "
-            "token ids cannot be mixed. Leave base out: the chain then edits the masked model's "
-            "own tokens, and the target scores their text."
+            f"all, such as {token!r}, which is {i} for the base and {own.get(token)} here. Leave "
+            "base out: the chain then edits the masked model's own tokens."
         )
-    return base

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from quasir.core.arguments import check_count
-from quasir.core.types import Array
+from quasir.core.types import Array, Batch
 from quasir.errors import InputError
 from quasir.text.decoding import Decoder, Stepper, move_rows
-from quasir.text.language_model import ModelOptions, NetworkLM
+from quasir.text.language_model import LOGITS_AT_ONCE, ModelOptions, NetworkLM, score_texts
 from quasir.text.loading import load
-from quasir.text.log_prob import LOGITS_AT_ONCE, score_texts
 from quasir.text.texts import Texts
 
 
@@ -72,18 +72,20 @@ class Seq2SeqLM(NetworkLM):
                 f"hold: set max_tokens to at most {limit - 1}."
             )
         if limit is not None and length > limit:
-            raise InputError(
-                f"the source has {length} tokens, but this model has {limit} positions: give a "
-                "shorter source."
-            )
+            raise InputError(f"the source has {length} tokens, but this model reads {limit}.")
 
     def given(self, source: str) -> Seq2SeqLM:
         """Return the model for another source; the weights are shared."""
         return self._variant(Seq2SeqLM, source=source)
 
-    def _decode(self, uniforms: Array, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        decoder = Decoder(_Seq2SeqStepper(self), self.end, self.max_tokens)
-        return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
+    @torch.inference_mode()
+    def _draw(self, uniforms: Array) -> Batch:
+        def attempt(rows: int) -> tuple[Tensor, Tensor, Tensor]:
+            decoder = Decoder(_Seq2SeqStepper(self), self.end, self.max_tokens)
+            return decoder.run(torch.from_numpy(uniforms).to(self.device), rows)
+
+        tokens, lengths, log_q = (x.cpu().numpy() for x in self._with_less_memory(attempt))
+        return Batch(Texts.from_rows(tokens.astype(np.int32), lengths, self.tokenizer), log_q)
 
     @torch.inference_mode()
     def _score(self, texts: Texts) -> Array:

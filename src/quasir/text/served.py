@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,25 +118,11 @@ class Served(LanguageModel):
         self.name, self.trust = self.protocol.model, trust
         self.tokenizer = _find_tokenizer(self.protocol, tokenizer)
         self.probes: dict[Sampling, Probe] = {}
-        self._set(
-            max_tokens=max_tokens,
-            prompt=prompt,
-            chat=chat,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            logit_bias=logit_bias,
-            mask=mask,
-        )
+        warp: Any = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        self._set(max_tokens, prompt, chat, logit_bias, mask, **warp)
 
     def _set(
-        self,
-        max_tokens: int,
-        prompt: str | None,
-        chat: Any,
-        logit_bias: Any,
-        mask: Any,
-        **warp: Any,
+        self, max_tokens: int, prompt: Any, chat: Any, logit_bias: Any, mask: Any, **warp: Any
     ) -> None:
         """Check and take what can vary from one model of a server to another."""
         given = {"max_tokens": max_tokens, "prompt": prompt, "chat": chat}
@@ -161,8 +148,8 @@ class Served(LanguageModel):
         context = self.protocol.context
         if context is not None and len(self.prefix) + max_tokens > context:
             raise InputError(
-                f"max_tokens = {max_tokens}, after {len(self.prefix)} tokens of prompt, is "
-                f"more than the {context} tokens that the server takes: set max_tokens to at most "
+                f"max_tokens = {max_tokens}, after {len(self.prefix)} tokens of prompt, is more "
+                f"than the {context} tokens that the server takes: set max_tokens to at most "
                 f"{context - len(self.prefix)}, or start the server with a longer context."
             )
 
@@ -197,8 +184,7 @@ class Served(LanguageModel):
     def probe(self) -> Probe:
         """What is known about the server's log-probabilities; found out at the first call."""
         if self.sampling not in self.probes:
-            prober = Prober(self.protocol, self.prefix, self.sampling)
-            self.probes[self.sampling] = prober.run()
+            self.probes[self.sampling] = Prober(self.protocol, self.prefix, self.sampling).run()
         return self.probes[self.sampling]
 
     @property
@@ -213,14 +199,15 @@ class Served(LanguageModel):
         facts = {f"server_{name}": str(fact) for name, fact in self.protocol.about.items()}
         return {
             "name": self.name,
-            "server": self.protocol.kind.name,
+            "server": self.protocol.kind,
             **facts,
             "tokenizer_sha256": tokenizer_digest(self.tokenizer),
         }
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n texts, each by a request with a seed of its own, which comes from `rng`."""
-        return Batch(*self._draws([(self, u) for u in rng.random(n)]))
+        (drawn,) = self._draws([(self, rng.random(n))])
+        return Batch(drawn.items, drawn.log_q)
 
     def sample_together(
         self, models: Sequence[Any], requests: Sequence[Request]
@@ -229,20 +216,19 @@ class Served(LanguageModel):
         if not all(isinstance(lm, Served) and lm.client is self.client for lm in models):
             return None
         rows = [request.uniforms(1)[:, 0] for request in requests]
-        jobs = [(lm, u) for lm, own in zip(models, rows, strict=True) for u in own]
-        texts, log_q = self._draws(jobs)
-        stops = np.cumsum([len(own) for own in rows])
-        return [
-            Part(texts.take(np.arange(stop - len(own), stop)), log_q[stop - len(own) : stop], None)
-            for own, stop in zip(rows, stops, strict=True)
-        ]
+        return self._draws(list(zip(models, rows, strict=True)))
 
-    def _draws(self, jobs: Sequence[tuple[Served, float]]) -> tuple[Texts, Array]:
-        for lm in {lm.sampling: lm for lm, _ in jobs}.values():
+    def _draws(self, rows: Sequence[tuple[Served, Array]]) -> list[Part]:
+        for lm, _ in rows:
             lm._require("proposal")
-        found = self.client.map(lambda job: job[0]._one(job[1]), jobs)
-        log_q = np.array([log_prob for _, log_prob in found], dtype=np.float64)
-        return Texts.of([ids for ids, _ in found], self.tokenizer), log_q
+        jobs = [(lm, uniform) for lm, own in rows for uniform in own]
+        found = iter(self.client.map(lambda job: job[0]._one(job[1]), jobs))
+        parts = []
+        for _, own in rows:
+            drawn = list(islice(found, len(own)))
+            log_q = np.array([log_prob for _, log_prob in drawn], dtype=np.float64)
+            parts.append(Part(Texts.of([ids for ids, _ in drawn], self.tokenizer), log_q, None))
+        return parts
 
     def _one(self, uniform: float) -> tuple[list[int], float]:
         """Return the ids of a draw, without the token that ends a text, and log q."""
@@ -255,11 +241,10 @@ class Served(LanguageModel):
     def _score(self, texts: Texts) -> Array:
         if cut := " and ".join(self.sampling.cuts):
             raise InputError(
-                f"{self!r} draws with {cut}, and no server tells which tokens that leaves after a "
-                "text that it did not draw: log q of such texts is not known. So this model can be "
-                "a proposal alone, or a base that is its own proposal. For a mixture, which a "
-                f"guarantee needs, leave out {cut}: a temperature, a logit_bias or another prompt "
-                "can be mixed with the base."
+                f"{self!r} draws with {cut}, so log q of a text that it did not draw is not known: "
+                "it can be a proposal alone, or a base that is its own proposal. For a mixture, "
+                f"which a guarantee needs, leave out {cut}: a temperature, a logit_bias or another "
+                "prompt can be mixed with the base."
             )
         self._require("base")
 
@@ -275,9 +260,8 @@ class Served(LanguageModel):
         """Return the log-probability that `sample` draws each text with."""
         if isinstance(items, Texts) and not same_tokenizer(items.tokenizer, self.tokenizer):
             raise InputError(
-                f"these texts are token ids of another tokenizer than that of {self!r}: encoding "
-                "them again would give other ids. Use models of one tokenizer, and give both the "
-                "same tokenizer=."
+                f"these texts are token ids of another tokenizer than that of {self!r}: use models "
+                "of one tokenizer, and give both the same tokenizer=."
             )
         return super().log_prob(items)
 
@@ -369,9 +353,8 @@ def _find_tokenizer(protocol: Protocol, given: Any) -> Any:
         own = tokenizer(SAMPLE_TEXT, add_special_tokens=False).input_ids
         if (read := protocol.encode(SAMPLE_TEXT)) != own:
             raise InputError(
-                f"the tokenizer {short_repr(given)} reads a text as other ids than the server at "
-                f"{protocol.client.root} ({short_repr(own, 60)} and {short_repr(read, 60)}): it is "
-                "not that of the served model. Leave it out, or give the right one."
+                f"the tokenizer {short_repr(given)} reads a text as {short_repr(own, 60)}, and the "
+                f"server as {short_repr(read, 60)}: it is not that of the served model."
             )
     return tokenizer
 
@@ -379,11 +362,11 @@ def _find_tokenizer(protocol: Protocol, given: Any) -> Any:
 def _biases(given: Any) -> tuple[tuple[int, float], ...]:
     try:
         found = sorted((int(token), float(bias)) for token, bias in (given or {}).items())
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"logit_bias is {short_repr(given)}, but must give numbers to token ids, as in "
-            "{7042: 2.0}."
-        ) from error
+    except (AttributeError, TypeError, ValueError):
+        found = [(0, math.nan)]
     if not all(abs(bias) <= 100 for _, bias in found):
-        raise InputError(f"logit_bias is {short_repr(given)}, but must be from -100 to 100.")
+        raise InputError(
+            f"logit_bias is {short_repr(given)}, but must give numbers to token ids, from -100 to "
+            "100, as in {7042: 2.0}."
+        )
     return tuple(found)

@@ -1,7 +1,6 @@
 """Requests to a model's server: many at once, each repeated until it is answered.
 
-A request that fails is sent again, with the same seed: skipping it would select. It is given up
-when the server refuses it, or when there was no answer for `patience` seconds.
+A request that fails is sent again, with the same seed: skipping it would select.
 """
 
 from __future__ import annotations
@@ -91,12 +90,14 @@ class Client:
             tries += 1
             again, limit = 0.0, TRIES
             try:
-                response = self._send(path, body)
+                method, url = "GET" if body is None else "POST", self.root + path
+                response = self._http.request(method, url, json=body, headers=self._headers())
                 self._reached = True
                 status = response.status_code
                 if status in BUSY:
                     failure, limit = f"HTTP {status}", 0
-                    again = _seconds(response.headers.get("retry-after"))
+                    after = response.headers.get("retry-after", "").strip()
+                    again = float(after) if after.isdigit() else 0.0  # a date is ignored
                 elif status >= 500:
                     failure = f"HTTP {status}: {_said(response)}"
                 elif status >= 400:
@@ -119,10 +120,6 @@ class Client:
             self.retried += 1
             stop.wait(min(max(wait, again), self.patience))
             wait = min(2 * wait, LONGEST_WAIT)
-
-    def _send(self, path: str, body: Any) -> httpx2.Response:
-        method = "GET" if body is None else "POST"
-        return self._http.request(method, self.root + path, json=body, headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
         if self.key is None:
@@ -155,13 +152,12 @@ def server_root(url: str) -> str:
         raise InputError(f"{short_repr(url)} is not the address of a server: {error}.") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InputError(
-            f"{short_repr(url)} is not the address of a server: it is given as "
-            "http://host:8000/v1, with or without /v1."
+            f"{short_repr(url)} is not the address of a server, such as http://host:8000/v1."
         )
     if parsed.userinfo or parsed.query:
         raise InputError(
-            "the address of a server holds a password or a query, and a run writes its address "
-            "down: put the key into an environment variable, and give that variable's name (key)."
+            "the address of a server holds a password or a query, which a run would write down: "
+            "put the key into an environment variable, and give that variable's name (key)."
         )
     return str(parsed).rstrip("/").removesuffix("/v1").rstrip("/")
 
@@ -175,8 +171,3 @@ def _said(response: httpx2.Response) -> str:
     except (ValueError, AttributeError):
         found = response.text
     return escaped(str(found), 300).rstrip(".")
-
-
-def _seconds(header: str | None) -> float:
-    """Return the seconds of a ``Retry-After``; a date is ignored."""
-    return float(header) if header is not None and header.strip().isdigit() else 0.0

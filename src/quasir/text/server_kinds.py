@@ -1,9 +1,7 @@
-"""The kinds of servers, in one table: how each draws and scores, and what it is good for.
+"""The kinds of servers: the requests that make their log-probabilities mean one thing.
 
-Every kind gives log-probabilities of its own meaning. A `Protocol` sends the requests that make
-them mean one thing: log q of a draw is of the sampling step (after bias, temperature, top-k and
-top-p, with the token that ends a text), and log a of given ids is of the model itself, at
-temperature 1. `KINDS` says how; the documentation and the errors are made from it.
+Log q of a draw is of the sampling step (after bias, temperature, top-k and top-p, with the token
+that ends a text); log a of given ids is of the model itself. docs/servers.md has them in a table.
 """
 
 from __future__ import annotations
@@ -69,7 +67,10 @@ class Drawn(NamedTuple):
 class Protocol:
     """How to talk to one kind of server, and what it says about its model."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    owner: ClassVar[str]  # what its list of models gives as their owner
+    leaves_out: ClassVar[tuple[str, ...]] = ()  # settings that its log q does not count: refused
     largest_seed = 2**53
     text_field = ""  # what its tokenizer calls a text, where it is asked
     plain_text: ClassVar[Mapping[str, Any]] = {}  # so that nothing is added to a text
@@ -87,10 +88,10 @@ class Protocol:
 
     def check(self, sampling: Sampling) -> None:
         """Refuse settings that this kind leaves out of its log-probabilities."""
-        left_out = [name for name in sampling.used if name in self.kind.leaves_out]
+        left_out = [name for name in sampling.used if name in self.leaves_out]
         if left_out:
             raise InputError(
-                f"{self.kind.title} does not count {' and '.join(left_out)} in its "
+                f"{self.title} does not count {' and '.join(left_out)} in its "
                 "log-probabilities, so log q would not be that of the draw. Leave this setting "
                 "out, or serve the model with vLLM."
             )
@@ -147,7 +148,7 @@ class Protocol:
         """Return the ids of a text; the names of special tokens are read as such."""
         if not self.text_field:
             raise InputError(
-                f"{self.kind.title} is not asked for its tokenizer: give tokenizer=, the folder or "
+                f"{self.title} is not asked for its tokenizer: give tokenizer=, the folder or "
                 "hub id of the model that it serves."
             )
         body = {"model": self.model, self.text_field: text, **self.plain_text, **more}
@@ -178,6 +179,7 @@ class Protocol:
 class _VLLM(Protocol):
     """vLLM, started with processed log-probabilities."""
 
+    kind, title, owner = "vllm", "vLLM", "vllm"
     text_field = "prompt"
     plain_text: ClassVar = {"add_special_tokens": False}
 
@@ -192,18 +194,10 @@ class _VLLM(Protocol):
         self.end = next((token for token in named if token is not None and self.ends(token)), None)
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        body: dict[str, Any] = {
-            "model": self.model,
-            "prompt": list(prefix),
-            "max_tokens": sampling.max_tokens,
-            "logprobs": 0,
-            "return_token_ids": True,
-            "seed": seed,
-            **self._settings(sampling),
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-        }
+        none = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+        body = {"model": self.model, "prompt": list(prefix), "max_tokens": sampling.max_tokens}
+        body |= {"logprobs": 0, "return_token_ids": True, "seed": seed}
+        body |= self._settings(sampling) | none
         if self.end is not None:  # this token ends a text, and no other
             body |= {"ignore_eos": True, "stop_token_ids": [self.end]}
         if sampling.mask:
@@ -223,11 +217,7 @@ class _VLLM(Protocol):
 
     def _scoring(self, whole: list[int]) -> tuple[str, Any, Callable[[Any], list[float]]]:
         body = {"model": self.model, "prompt": whole, "echo": True, "max_tokens": 0, "logprobs": 0}
-        return (
-            "/v1/completions",
-            body,
-            lambda answer: list(answer["choices"][0]["logprobs"]["token_logprobs"]),
-        )
+        return "/v1/completions", body, lambda x: x["choices"][0]["logprobs"]["token_logprobs"]
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         body = {"model": self.model, "messages": messages, "add_generation_prompt": True}
@@ -244,6 +234,8 @@ class _LlamaCpp(Protocol):
     would take one request, but fails on unfinished characters, and stopped the server.)
     """
 
+    kind, title, owner = "llama.cpp", "llama.cpp", "llamacpp"
+    leaves_out = ("mask",)
     largest_seed = 2**32 - 1  # which itself means a random one
     text_field = "content"
     plain_text: ClassVar = {"add_special": False, "parse_special": True}
@@ -263,14 +255,8 @@ class _LlamaCpp(Protocol):
         self.start, self.end = (self._one_token(name) if name else None for name in names)
 
     def _ask(self, read: Any, prefix: Sequence[int], n: int, **more: Any) -> Any:
-        body = {
-            "prompt": list(prefix),
-            "n_predict": n,
-            "n_probs": 1,
-            "return_tokens": True,
-            "cache_prompt": True,
-            "samplers": ["temperature", "top_k", "top_p"],
-        }
+        body = {"prompt": list(prefix), "n_predict": n, "n_probs": 1, "return_tokens": True}
+        body |= {"cache_prompt": True, "samplers": ["temperature", "top_k", "top_p"]}
         return self.client.ask("/completion", body | self._settings(Sampling(n)) | more, read)
 
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
@@ -324,26 +310,22 @@ class _LlamaCpp(Protocol):
 
     def score(self, prefix: Sequence[int], ids: Sequence[int], limit: int) -> list[float]:
         """Score token by token; what came before is in the server's cache."""
-        tokens = self._with_end(ids, limit)
-        found = []
+
+        def read(answer: Any) -> tuple[int, float | None, bool]:
+            entries = answer.get("completion_probabilities")
+            own = entries[0]["logprob"] if entries else None
+            return answer["tokens"][0], own, answer["stop_type"] == "eos"
+
+        tokens, found = self._with_end(ids, limit), []
         for i, token in enumerate(tokens):
-            log_prob, ends = self._forced([*prefix, *tokens[:i]], token)
-            found.append(log_prob)
+            before = [*prefix, *tokens[:i]]
+            drawn, own, ends = self._ask(read, before, 1, logit_bias=[[token, FORCED]])
+            if drawn != token:
+                raise ServerError(f"the server at {self.client.root} cannot draw token {token}.")
+            found.append(self._listed(before, token, Sampling(1)) if own is None else own)
             if ends:  # nothing is drawn after a token that ends the text
                 return found if i >= len(ids) - 1 else [-math.inf]
         return found
-
-    def _forced(self, prefix: Sequence[int], token: int) -> tuple[float, bool]:
-        """Return log a of one token, and whether it ends a text."""
-
-        def read(answer: Any) -> tuple[float, bool]:
-            if answer["tokens"][:1] != [token]:
-                raise BadAnswer(f"token {answer['tokens']} in place of {token}")
-            entries = answer.get("completion_probabilities")
-            return entries[0]["logprob"] if entries else math.nan, answer["stop_type"] == "eos"
-
-        log_prob, ends = self._ask(read, prefix, 1, logit_bias=[[token, FORCED]])
-        return self._listed(prefix, token, Sampling(1)) if math.isnan(log_prob) else log_prob, ends
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         body = {"messages": messages}
@@ -353,14 +335,12 @@ class _LlamaCpp(Protocol):
 class _SGLang(Protocol):
     """SGLang, by its documented format."""
 
+    kind, title, owner = "sglang", "SGLang", "sglang"
+    leaves_out = ("top_k", "top_p", "mask")
+
     def draw(self, prefix: Sequence[int], sampling: Sampling, seed: int) -> Drawn:
-        how = self._settings(sampling) | {
-            "max_new_tokens": sampling.max_tokens,
-            "top_k": -1,
-            "sampling_seed": seed,
-            "ignore_eos": True,
-            "stop_token_ids": [self.end],
-        }
+        how = self._settings(sampling) | {"max_new_tokens": sampling.max_tokens, "top_k": -1}
+        how |= {"sampling_seed": seed, "ignore_eos": True, "stop_token_ids": [self.end]}
 
         def read(answer: Any) -> Drawn:
             meta = answer["meta_info"]
@@ -374,88 +354,32 @@ class _SGLang(Protocol):
     def _scoring(self, whole: list[int]) -> tuple[str, Any, Callable[[Any], list[float]]]:
         how = {"max_new_tokens": 0, "temperature": 1.0}
         body = {"input_ids": whole, "sampling_params": how, "return_logprob": True}
-        return (
-            "/generate",
-            body | {"logprob_start_len": 0},
-            lambda answer: [pair[0] for pair in answer["meta_info"]["input_token_logprobs"]],
-        )
+        body["logprob_start_len"] = 0
+        return "/generate", body, lambda x: [p[0] for p in x["meta_info"]["input_token_logprobs"]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of server. Texts are for the documentation and for errors."""
-
-    name: str
-    title: str
-    owner: str  # what its list of models gives as their owner
-    protocol: type[Protocol] | None = None
-    start: str = ""  # the command that starts it
-    drawn: str = ""  # how log q of a draw is found
-    leaves_out: tuple[str, ...] = ()  # settings that its log q does not count: they are refused
-    given: str = ""  # how log a of given ids is found
-    run: str = ""  # how we tested it
-    refused: str = ""  # why it cannot be certified
-
-
-KINDS = (
-    Kind(
-        name="vllm",
-        title="vLLM",
-        owner="vllm",
-        protocol=_VLLM,
-        start="vllm serve MODEL --logprobs-mode processed_logprobs",
-        drawn="processed log-probabilities: with bias, mask, temperature, top-k and top-p",
-        given="one pass over the ids as a prompt; always of the model itself",
-        run="run: `make test-vllm` (version 0.32 on a CPU)",
-    ),
-    Kind(
-        name="llama.cpp",
-        title="llama.cpp",
-        owner="llamacpp",
-        protocol=_LlamaCpp,
-        start="llama-server -m MODEL.gguf --parallel 4 --port 8080",
-        drawn="`post_sampling_probs`: with bias, temperature, top-k and top-p",
-        leaves_out=("mask",),
-        given="one short request for each token, by a bias that its raw log-probability ignores",
-        run="run: `make test` (xllamacpp on a CPU, Q4_1)",
-    ),
-    Kind(
-        name="sglang",
-        title="SGLang",
-        owner="sglang",
-        protocol=_SGLang,
-        start="python -m sglang.launch_server --model-path MODEL --enable-deterministic-inference",
-        drawn="`return_logprob`: with bias and temperature",
-        leaves_out=("top_k", "top_p", "mask"),
-        given="one pass over the ids as a prompt (`logprob_start_len: 0`)",
-        run="not run by us: tested with answers in its documented format",
-    ),
-    Kind(
-        name="ollama",
-        title="Ollama",
-        owner="library",
-        refused="since 0.12.11 it gives log-probabilities, but no token ids, and it does not score "
+CERTIFIED = (_VLLM, _LlamaCpp, _SGLang)
+REFUSED = {
+    "ollama": (
+        "Ollama",
+        "library",
+        "since 0.12.11 it gives log-probabilities, but no token ids, and it does not score "
         "prompts. Serve the same GGUF file with llama.cpp's server",
     ),
-    Kind(
-        name="tgi",
-        title="TGI",
-        owner="tgi",
-        refused="it scores prompts (`decoder_input_details`), but takes them as texts: drawn ids "
+    "tgi": (
+        "TGI",
+        "tgi",
+        "it scores prompts (`decoder_input_details`), but takes them as texts: drawn ids "
         "would be encoded again, and may become others",
     ),
-    Kind(
-        name="openai",
-        title="OpenAI's own API",
-        owner="openai",
-        refused="it gives no token ids, at most 5 log-probabilities of a token (20 in a chat), "
+    "openai": (
+        "OpenAI's own API",
+        "openai",
+        "it gives no token ids, at most 5 log-probabilities of a token (20 in a chat), "
         "and refuses `echo` with `logprobs`, so given ids cannot be scored",
     ),
-)
-"""All kinds that are told apart, those that can be certified first."""
-for _kind in KINDS:
-    if _kind.protocol is not None:
-        _kind.protocol.kind = _kind
+}
+"""The kinds that are told apart and cannot be certified: title, owner of its models, and why."""
 
 
 def find_protocol(client: Client, model: str | None, kind: str | None) -> Protocol:
@@ -470,14 +394,15 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
         raise InputError(f"the server at {client.root} has {has}: give model, one of {names}.")
     entry = listed[0] if model is None else named[model]
     owner = str(entry.get("owned_by", ""))
-    known = ", ".join(kind.name for kind in KINDS if kind.protocol)
-    for found in KINDS:
-        if owner == found.owner if kind is None else kind == found.name:
-            if found.protocol is not None:
-                return found.protocol(client, entry)
+    known = ", ".join(protocol.kind for protocol in CERTIFIED)
+    for protocol in CERTIFIED:
+        if owner == protocol.owner if kind is None else kind == protocol.kind:
+            return protocol(client, entry)
+    for name, (title, its_owner, why) in REFUSED.items():
+        if owner == its_owner if kind is None else kind == name:
             raise InputError(
-                f"the server at {client.root} is of the kind {found.title}, which cannot be a "
-                f"certified base or proposal: {found.refused}. The kinds that can are {known}."
+                f"the server at {client.root} is of the kind {title}, which cannot be a "
+                f"certified base or proposal: {why}. The kinds that can are {known}."
             )
     told = f"owned by {short_repr(owner)}" if kind is None else f"not {short_repr(kind)}"
     raise InputError(
@@ -485,18 +410,3 @@ def find_protocol(client: Client, model: str | None, kind: str | None) -> Protoc
         f"{known}, if it is one of them. Others cannot be certified, because nobody has found out "
         "what their log-probabilities mean."
     )
-
-
-def document() -> str:
-    """Return the kinds in Markdown: the table of what is certified, and how each is started."""
-    rows = [
-        "| server | log q of a draw | refused | log a of given ids | tested |",
-        "|---|---|---|---|---|",
-    ]
-    certified = [kind for kind in KINDS if kind.protocol]
-    for k in certified:
-        left_out = ", ".join(f"`{name}`" for name in k.leaves_out)
-        rows.append(f"| {k.title} | {k.drawn} | {left_out} | {k.given} | {k.run} |")
-    refused = [f"- **{k.title}**: {k.refused}." for k in KINDS if k.refused]
-    starts = [f"# {kind.title}\n{kind.start}" for kind in certified]
-    return "\n".join(["```sh", *starts, "```", "", *rows, "", "Refused:", "", *refused])

@@ -1,9 +1,4 @@
-"""The probe of a server: whether its log-probabilities are true, before anything rests on them.
-
-Five checks: first tokens are counted and compared with the probabilities that were reported; draws
-are scored again as given ids; a seed is drawn alone and among others; temperature, top-p and bias
-are looked for in the numbers; and the end of a text must be counted.
-"""
+"""The probe of a server: whether its log-probabilities are true, before anything rests on them."""
 
 from __future__ import annotations
 
@@ -65,13 +60,9 @@ class Probe:
         marks = {True: "ok", False: "WRONG", None: "-"}
         rows = [("model", "", self.model.rpartition("/")[2])]
         rows += [(check.name, marks[check.passed], check.said) for check in self.checks]
-        return [
-            f"{self.server}: {self.verdict}",
-            *(
-                fill(f"  {name:<18} {mark:<5} {said}", 80, subsequent_indent=27 * " ")
-                for name, mark, said in rows
-            ),
-        ]
+        lines = [f"  {name:<18} {mark:<5} {said}" for name, mark, said in rows]
+        shown = [fill(line, 80, subsequent_indent=27 * " ") for line in lines]
+        return [f"{self.server}: {self.verdict}", *shown]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
@@ -79,7 +70,7 @@ class Probe:
 
 
 class Prober:
-    """Measures a server, as it would be used: after a prefix, with some settings."""
+    """Measures a server by five checks, as it would be used: after a prefix, with some settings."""
 
     def __init__(self, protocol: Protocol, prefix: list[int], sampling: Sampling) -> None:
         self.protocol, self.prefix, self.sampling = protocol, prefix, sampling
@@ -104,7 +95,7 @@ class Prober:
         self._add("end of a text", passed, "counted" if passed else wrong, "base", "proposal")
         faults = dict.fromkeys(fault for part in self.faults.values() for fault in part)
         return Probe(
-            server=f"{self.protocol.kind.title} at {self.client.root}",
+            server=f"{self.protocol.title} at {self.client.root}",
             model=self.protocol.model,
             checks=tuple(self.checks),
             good_for=tuple(use for use, faults in self.faults.items() if not faults),
@@ -174,13 +165,12 @@ class Prober:
     def _batch(self, among: Drawn, one: Drawn, two: Drawn) -> None:
         """Compare a seed among others and alone, twice."""
         name, same = "a seed in a batch", one.ids == two.ids == among.ids
+        said = "a seed gives two texts, even alone: a run cannot be repeated, or resumed"
         if same:
             most = np.abs(np.subtract(one.log_q, among.log_q)).max()
             said = f"the same text as alone; log q differs by {most:.2g}"
         elif one.ids == two.ids:
             said = "another text than alone: draws are right, but a resumed run may differ"
-        else:
-            said = "a seed gives two texts, even alone: a run cannot be repeated, or resumed"
         self._add(name, True if same else None, said)
 
     def _settings(self, bias: tuple[int, float], can_score: bool) -> None:
@@ -196,7 +186,7 @@ class Prober:
             passed: bool | None = None
             if not can_score:
                 said = "not known, because given ids cannot be scored"
-            elif name in self.protocol.kind.leaves_out:
+            elif name in self.protocol.leaves_out:
                 said = "not in log q: refused"
             else:
                 texts = self._draw(self.open, sampling, range(TEXTS))

@@ -21,7 +21,7 @@ from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
 from quasir.errors import InputError
 from quasir.text.causal import CausalLM
-from quasir.text.log_prob import scored_tokens
+from quasir.text.language_model import scored_tokens
 from quasir.text.texts import Texts
 
 __all__ = ["Policy"]
