@@ -44,8 +44,6 @@ def test_the_guaranteed_beta_is_the_least_but_for_two_ten_thousandths(quantity):
     found = guarantees(spread, np.array([log_beta - 0.01, log_beta]), KNOWN)
     bound = getattr(found, quantity)
     assert bound[1] <= most < bound[0]
-    with pytest.raises(InputError, match="cannot be guaranteed"):
-        guaranteed_level(spread, "tvd_bound", 0.1, KNOWN)
 
 
 def test_at_the_ceiling_and_above_everything_is_certain():

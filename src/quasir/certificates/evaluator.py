@@ -75,8 +75,7 @@ class Evaluator:
         return found
 
     def _over_all(self) -> tuple[Array, Array]:
-        """Return the mean of each column over all draws, and its sum of squared deviations."""
-        raise NotImplementedError
+        raise NotImplementedError  # each column's mean, and its sum of squared deviations
 
     @cached_property
     def ess(self) -> float:

@@ -209,8 +209,6 @@ def guaranteed_level(
 
     The choice itself is covered, at any number of draws and any look. None if there is no such.
     """
-    if quantity not in GUARANTEED:
-        raise InputError(f"{quantity!r} cannot be guaranteed; {', '.join(GUARANTEED)} can.")
     bet = assumptions.bet_on(quantity, confidence)
     if bet is None:
         return None
