@@ -7,7 +7,7 @@ import math
 import shutil
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from quasir.cli.bar import Bars, say
 from quasir.cli.options import (
@@ -28,15 +28,15 @@ from quasir.errors import InputError
 def compare(
     recipe: RecipeName,
     samplers: Annotated[
-        str, typer.Option(help=f"Samplers, with commas: {', '.join(SAMPLERS)}.")
+        str, Option(help=f"Samplers, with commas: {', '.join(SAMPLERS)}.")
     ] = "qrs,imh,imh-reset",
-    rates: Annotated[str, typer.Option(help="Samples per proposal, with commas.")] = "1e-1,1e-3",
-    n: Annotated[int, typer.Option("-n", min=1, max=MOST_SAMPLES, help="Samples of a run.")] = 1000,
+    rates: Annotated[str, Option(help="Samples per proposal, with commas.")] = "1e-1,1e-3",
+    n: Annotated[int, Option("-n", min=1, max=MOST_SAMPLES, help="Samples of a run.")] = 1000,
     runs: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Runs of each sampler at each rate.")
+        int, Option(min=1, max=100_000, help="Runs of each sampler at each rate.")
     ] = 10,
     burn_in: Annotated[
-        int, typer.Option(min=0, max=MOST_SAMPLES, help="Burn-in of chains that are not reset.")
+        int, Option(min=0, max=MOST_SAMPLES, help="Burn-in of chains that are not reset.")
     ] = 1000,
     draws: Draws = None,
     out: Out = None,

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 from scipy import stats
+from typer import Option
 
 from quasir.certificates.curve import tradeoff
 from quasir.cli.bar import say
@@ -29,9 +30,9 @@ from quasir.proposals import from_scipy
 PACKAGES = ("numpy", "scipy", "pyarrow", "pydantic", "typer", "matplotlib")
 OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;\s*extra == ['\"](?P<extra>\w+)['\"]")
 
-Server = Annotated[str | None, typer.Option(help="Address of a model's server to probe instead.")]
-Model = Annotated[str | None, typer.Option(help="The model's name on the server.")]
-Key = Annotated[str | None, typer.Option(help="Environment variable that holds its key.")]
+Server = Annotated[str | None, Option(help="Address of a model's server to probe instead.")]
+Model = Annotated[str | None, Option(help="The model's name on the server.")]
+Key = Annotated[str | None, Option(help="Environment variable that holds its key.")]
 
 
 def doctor(json: Json = False, server: Server = None, model: Model = None, key: Key = None) -> None:

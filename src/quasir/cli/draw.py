@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from quasir.cli.bar import Bars, say
 from quasir.cli.options import (
@@ -41,31 +41,29 @@ def draw(
     draws: Draws = None,
     out: Out = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Draw damaged shards again instead of stopping.")
+        bool, Option("--repair", help="Draw damaged shards again instead of stopping.")
     ] = False,
     engine: Annotated[
-        EngineName, typer.Option(help="What draws: this machine, or a Ray cluster.")
+        EngineName, Option(help="What draws: this machine, or a Ray cluster.")
     ] = EngineName.local,
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Address of the Ray cluster: auto or HOST:PORT; by default, one is started here."
         ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1, max=10_000, help="Processes, or workers of Ray; by default, the fastest number."
         ),
     ] = None,
     gpus_per_worker: Annotated[
-        float, typer.Option(min=0, help="GPUs for each worker of Ray.", callback=finite)
+        float, Option(min=0, help="GPUs for each worker of Ray.", callback=finite)
     ] = 0,
     shards_at: Annotated[
         str | None,
-        typer.Option(
-            help="Write the shards to this address, such as s3://bucket/run, not into the run."
-        ),
+        Option(help="Write the shards to this address, such as s3://bucket/run, not into the run."),
     ] = None,
     contexts: Contexts = None,
     column: Column = None,

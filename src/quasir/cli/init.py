@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 
 from quasir import recipes
 from quasir.cli.options import Json, nameable
@@ -31,8 +32,7 @@ KINDS = {
 
 def init(
     file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="The recipe to write.", callback=nameable),
+        Path | None, Argument(metavar="FILE", help="The recipe to write.", callback=nameable)
     ] = None,
     json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from quasir.cli.bar import Bars
 from quasir.cli.options import Json, nameable
@@ -17,12 +18,12 @@ from quasir.recipes.explain import explain, explain_text, terms_of, terms_of_mod
 
 def recipes(
     what: Annotated[
-        str | None, typer.Argument(metavar="show", help="`show` prints the YAML of a recipe.")
+        str | None, Argument(metavar="show", help="`show` prints the YAML of a recipe.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", callback=nameable)] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", callback=nameable)] = None,
     explained: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--explain",
             metavar="NAME",
             help="Say what each setting of a recipe means, defaults too.",
@@ -74,10 +75,8 @@ def recipes(
 
 
 def models(
-    what: Annotated[
-        str | None, typer.Argument(metavar="get", help="`get` fetches a model.")
-    ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    what: Annotated[str | None, Argument(metavar="get", help="`get` fetches a model.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME")] = None,
     json: Json = False,
 ) -> None:
     """List the models that need no hub, or fetch one.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from quasir.certificates.choice import check_option
 from quasir.cli.bar import Bars
@@ -63,38 +64,32 @@ def nameable(value: Name) -> Name:
     return value
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON document on stdout.")]
 SEED = "Replaces the recipe's seed; a run keeps its own."
-Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="INTEGER", help=SEED, callback=seed_in_range)
-]
+Seed = Annotated[int | None, Option("--seed", metavar="INTEGER", help=SEED, callback=seed_in_range)]
 DRAWS = "Draws in all; replaces the recipe's number."
-Draws = Annotated[int | None, typer.Option("--draws", min=1, max=MOST_DRAWS, help=DRAWS)]
+Draws = Annotated[int | None, Option("--draws", min=1, max=MOST_DRAWS, help=DRAWS)]
 CONTEXT = "Fills the one field of the recipe, {context}, such as a question to paraphrase."
-Context = Annotated[str | None, typer.Option("--context", help=CONTEXT)]
+Context = Annotated[str | None, Option("--context", help=CONTEXT)]
 OUT = "Folder of the run; by default runs/ and the recipe's name."
-Out = Annotated[Path | None, typer.Option("--out", help=OUT, parser=named_folder, metavar="<path>")]
+Out = Annotated[Path | None, Option("--out", help=OUT, parser=named_folder, metavar="<path>")]
 Budget = Annotated[
     str | None,
-    typer.Option("--budget", help="Draws or time (4min) of the search for a proposal, if any."),
+    Option("--budget", help="Draws or time (4min) of the search for a proposal, if any."),
 ]
 AllowCode = Annotated[
-    bool, typer.Option("--allow-code", help="Allow the recipe to run its own Python features.")
+    bool, Option("--allow-code", help="Allow the recipe to run its own Python features.")
 ]
 RECIPE = "A built-in recipe, a YAML file, or a run's folder."
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help=RECIPE, callback=nameable)]
+RecipeName = Annotated[str, Argument(metavar="RECIPE", help=RECIPE, callback=nameable)]
 STREAM = "Read shard by shard, to save memory; automatic from 20 million draws."
-Stream = Annotated[bool, typer.Option("--stream", help=STREAM)]
+Stream = Annotated[bool, Option("--stream", help=STREAM)]
 CONTEXTS = "A file of contexts (.jsonl, .txt, .csv, .parquet): the recipe is run for each."
-Contexts = Annotated[Path | None, typer.Option("--contexts", help=CONTEXTS, callback=nameable)]
-Column = Annotated[
-    str | None, typer.Option("--column", help="The one field of the contexts to take.")
-]
+Contexts = Annotated[Path | None, Option("--contexts", help=CONTEXTS, callback=nameable)]
+Column = Annotated[str | None, Option("--column", help="The one field of the contexts to take.")]
 NUMBER = "Number of a context, in a run over contexts; by default all."
-ContextNumber = Annotated[int | None, typer.Option("--context", min=0, help=NUMBER)]
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder of a run.", callback=nameable)
-]
+ContextNumber = Annotated[int | None, Option("--context", min=0, help=NUMBER)]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run.", callback=nameable)]
 FLAGS = ", ".join(f"--{name.replace('_', '-')}" for name in GUARANTEED)
 ASKED = {name: option.help for name, option in OPTIONS.items()} | {
     "confidence": f"With {FLAGS}: choose the beta that guarantees it, e.g. 0.95."
@@ -111,7 +106,7 @@ def with_choice(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter)
             continue
         for name, text in ASKED.items():
-            kind = Annotated[float | None, typer.Option(help=text, callback=finite)]
+            kind = Annotated[float | None, Option(help=text, callback=finite)]
             parameters.append(parameter.replace(name=name, annotation=kind, default=None))
 
     @wraps(command)

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from quasir.cli.bar import Bars, say
 from quasir.cli.options import (
@@ -98,13 +98,13 @@ def sample(
     asked: dict[str, float | None],
     n: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "-n", min=1, max=MOST_SAMPLES, help="How many samples, of each context; default: 1000."
         ),
     ] = None,
     max_draws: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             max=MOST_DRAWS,
             help="Draws in all, at most; fails if more draws would be needed.",
@@ -167,17 +167,17 @@ def plan(
     run: RunFolder,
     asked: dict[str, float | None],
     se: Annotated[
-        float | None, typer.Option(help="The standard error to reach.", callback=above_0)
+        float | None, Option(help="The standard error to reach.", callback=above_0)
     ] = None,
     of: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="The estimate with this error: tvd, kl, a feature, ...; by default the request."
         ),
     ] = None,
     share: Annotated[
         float,
-        typer.Option(
+        Option(
             help="For a guarantee: the acceptance rate to reach, as a share of the estimated one.",
             callback=above_0,
         ),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from quasir import recipes
 from quasir.cli.bar import Bars
@@ -28,6 +28,8 @@ from quasir.recipes.one_line import name_recipe, split_choice, write_recipe
 from quasir.runs import pipeline
 from quasir.runs.outputs import describe_outputs
 
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
 ONE_LINE = (
     *("contains", "regex", "schema", "choice", "classifier", "want"),
     *("prompt", "chat", "tvd", "max_tokens", "samples"),
@@ -37,8 +39,8 @@ ONE_LINE = (
 
 def run(
     recipe: Annotated[
-        str | None,
-        typer.Argument(
+        Text,
+        Argument(
             metavar="RECIPE",
             help="A built-in recipe, a YAML file, or a run's folder; none with --base.",
             callback=nameable,
@@ -53,41 +55,30 @@ def run(
     allow_code: AllowCode = False,
     json: Json = False,
     seed: Seed = None,
-    base: Annotated[
-        str | None, typer.Option(help="Instead of a recipe: a model, or a server's URL.")
-    ] = None,
-    contains: Annotated[
-        list[str] | None, typer.Option(help="Every text has this; may be repeated.")
-    ] = None,
-    regex: Annotated[
-        str | None, typer.Option(help="The whole text matches this expression.")
-    ] = None,
+    base: Annotated[Text, Option(help="Instead of a recipe: a model, or a server's URL.")] = None,
+    contains: Annotated[Texts, Option(help="Every text has this; may be repeated.")] = None,
+    regex: Annotated[Text, Option(help="The whole text matches this expression.")] = None,
     schema: Annotated[
-        Path | None, typer.Option(help="The text is JSON of the schema in this file.")
+        Path | None, Option(help="The text is JSON of the schema in this file.")
     ] = None,
-    choice: Annotated[str | None, typer.Option(help="The text is one of these: yes,no.")] = None,
+    choice: Annotated[Text, Option(help="The text is one of these: yes,no.")] = None,
     classifier: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             help="MODEL:LABEL=0.5 in the mean; without =, every text.", metavar="MODEL:LABEL[=MEAN]"
         ),
     ] = None,
     want: Annotated[
-        list[str] | None, typer.Option(help="Another mean of a feature.", metavar="FEATURE=MEAN")
+        Texts, Option(help="Another mean of a feature.", metavar="FEATURE=MEAN")
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="What the texts go on from.")] = None,
-    chat: Annotated[
-        str | None, typer.Option(help="The user's message that the texts answer.")
-    ] = None,
+    prompt: Annotated[Text, Option(help="What the texts go on from.")] = None,
+    chat: Annotated[Text, Option(help="The user's message that the texts answer.")] = None,
     tvd: Annotated[
-        float | None,
-        typer.Option(help="Guaranteed with confidence 0.95; 0.1 if left out.", min=0, max=1),
+        float | None, Option(help="Guaranteed with confidence 0.95; 0.1 if left out.", min=0, max=1)
     ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="The length limit of a text.", min=1)
-    ] = None,
+    max_tokens: Annotated[int | None, Option(help="The length limit of a text.", min=1)] = None,
     samples: Annotated[
-        int | None, typer.Option(help="How many samples to keep.", min=1, max=MOST_SAMPLES)
+        int | None, Option(help="How many samples to keep.", min=1, max=MOST_SAMPLES)
     ] = None,
 ) -> None:
     """Run a recipe: draws, trade-off, samples, report.

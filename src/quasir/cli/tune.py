@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from quasir import recipes
 from quasir.cli.bar import Bars
@@ -19,23 +19,20 @@ def tune(
     recipe: RecipeName,
     out: Out = None,
     guide: Annotated[
-        bool,
-        typer.Option("--guide", help="Search boosts and a head on the base instead, in minutes."),
+        bool, Option("--guide", help="Search boosts and a head on the base instead, in minutes.")
     ] = False,
     lora: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="Tune a LoRA adapter of this rank, not all weights."),
+        Option(min=1, max=100_000, help="Tune a LoRA adapter of this rank, not all weights."),
     ] = None,
     warm_start: Annotated[
-        str | None, typer.Option(help="A prompt that meets a rare constraint more often.")
+        str | None, Option(help="A prompt that meets a rare constraint more often.")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so many minutes.", callback=finite)
+        float | None, Option(min=0, help="Stop after so many minutes.", callback=finite)
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, max=MOST_SAMPLES, help="Steps, at most.")] = 6000,
-    draws: Annotated[
-        int, typer.Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")
-    ] = 8192,
+    steps: Annotated[int, Option(min=1, max=MOST_SAMPLES, help="Steps, at most.")] = 6000,
+    draws: Annotated[int, Option(min=1, max=MOST_SAMPLES, help="Draws in each round.")] = 8192,
     budget: Budget = None,
     allow_code: AllowCode = False,
     json: Json = False,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+from typer import Option
 
 from quasir import recipes
 from quasir.certificates.certificate import Certificate
@@ -43,12 +43,12 @@ def watch(
     run: RunFolder,
     until: Annotated[
         list[str] | None,
-        typer.Option(help="Stop the run at a guarantee, tvd<=0.1, or a precision, tvd_se=0.005."),
+        Option(help="Stop the run at a guarantee, tvd<=0.1, or a precision, tvd_se=0.005."),
     ] = None,
     every: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
+        float, Option(min=0.1, max=86_400, help="Seconds between two looks.", callback=finite)
     ] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and stop.")] = False,
+    once: Annotated[bool, Option("--once", help="Look once, and stop.")] = False,
     context: ContextNumber = None,
     json: Json = False,
 ) -> None:
