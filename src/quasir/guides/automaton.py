@@ -1,8 +1,4 @@
-"""How far a text is in spelling the words of a boost: automata over a model's tokens.
-
-A state of the boost is a state of each group's automaton. Such joint states are made when a text
-first gets there, so many groups cost no more than the states that texts reach.
-"""
+"""How far a text is in spelling the words of a boost: automata over a model's tokens."""
 
 from __future__ import annotations
 
@@ -40,12 +36,7 @@ class Node:
 
 
 class Automaton:
-    """The automaton of one group of words.
-
-    `factors` are the names of the factors, one for each token of each spelling: "usual" if the
-    spelling has the fewest tokens of its word's, else "rare"; "begin" or "go-on"; the tokens so
-    far.
-    """
+    """The automaton of one group of words; each token of each spelling has a named factor."""
 
     def __init__(self, group: WordGroup, vocabulary: Vocabulary) -> None:
         self.group, self.vocabulary = group, vocabulary
@@ -68,6 +59,7 @@ class Automaton:
             usual.update(_prefixes(ids for ids in sequences if len(ids) == fewest))
             # Some spellings no tokenizer gives, but a model sometimes draws them.
             self._whole.update(sequences, *(vocabulary.split(text) for text in texts))
+        # "usual" where the spelling has the fewest tokens of its word's.
         self._names = {
             ids: f"{'usual' if ids in usual else 'rare'} {'begin' if len(ids) == 1 else 'go-on'} "
             + "|".join(vocabulary.pieces[i] for i in ids)
@@ -121,11 +113,7 @@ def _prefixes(sequences: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
 
 
 class BoostMachine(Machine):
-    """A boost for a model's tokens.
-
-    An atom is what an entry's weight is the product of: places in `names`, the names of all
-    factors. If `watched`, factors of 1 are listed too, because their masses are wanted.
-    """
+    """A boost for a model's tokens; joint states of its groups are made when a text gets there."""
 
     def __init__(self, boost: Boost, vocabulary: Vocabulary, watched: bool = False) -> None:
         self.watched, self.kinds, self.vocabulary = watched, vocabulary.kinds, vocabulary
@@ -135,6 +123,7 @@ class BoostMachine(Machine):
         ]
         self._place = {name: i for i, name in enumerate(self.names)}
         self.log_factors = self._log_factors(boost)
+        # An atom is what an entry's weight is the product of: places in `names`.
         self.atoms: list[tuple[int, ...]] = []
         self._atom_of: dict[tuple[int, ...], int] = {}
         self._values: list[float] = []
@@ -244,12 +233,10 @@ class BoostMachine(Machine):
 
 
 class State(Machine):
-    """What a text says of some features so far, for a model's tokens.
+    """What a text says of some features so far: a bit for each word group or other feature.
 
-    A proposal may use any function of the tokens before a place; q stays exact. A feature of words
-    has a bit for each of its groups: a word of the group is there. Another one has a single bit,
-    what it says of the text so far; `every` is the number of tokens between two questions. `met`
-    are the bits that say that a feature holds, by the feature's name.
+    `every` is the number of tokens between two questions to a feature that names no words; `met`
+    are the bits that say that a feature holds, by its name.
     """
 
     def __init__(self, features: Sequence[Feature], vocabulary: Vocabulary, every: int = 1) -> None:

@@ -1,9 +1,4 @@
-"""Languages by llguidance: the masks of a batch's rows, and whether a whole text is in one.
-
-llguidance never raises: a matcher that hits a limit goes into an error state, in which its mask
-means nothing, so that is asked for after every mask. Its mask also allows the end token where a
-text can only stop, although it is not whole: that bit is taken back here.
-"""
+"""Languages by llguidance: the masks of a batch's rows, and whether a whole text is in one."""
 
 from __future__ import annotations
 
@@ -110,11 +105,11 @@ class MatcherRows(Rows):
         alive = [(matcher, i) for i, matcher in enumerate(self.matchers) if matcher is not None]
         if alive:
             fill_next_token_bitmask_par(_executor(os.getpid()), alive, mask)
-        for matcher, i in alive:
+        for matcher, i in alive:  # llguidance never raises; its mask means nothing after an error
             if matcher.is_error():
                 self.machine.refuse_error(matcher)
                 mask[i] = 0
-        if vocabulary.end is not None:
+        if vocabulary.end is not None:  # it is allowed where a text can only stop: that is undone
             word = vocabulary.end // 32
             bit = np.array([1 << vocabulary.end % 32], dtype=np.uint32).view(np.int32)[0]
             for row in np.flatnonzero(mask[:, word] & bit).tolist():

@@ -102,11 +102,7 @@ def same_tokenizer(a: Any, b: Any) -> bool:
 
 
 def token_ids(items: Items, tokenizer: Any) -> list[list[int]]:
-    """Return the token ids of each item, in this tokenizer.
-
-    Its own ids are kept, because decoding and encoding again may change them. An item of another
-    tokenizer, or without ids, is encoded from its text.
-    """
+    """Return the ids of each item in this tokenizer; its own are kept, others encoded from text."""
     same = same_tokenizer(getattr(items, "tokenizer", tokenizer), tokenizer)
     if same and hasattr(items, "ids") and hasattr(items, "offsets"):
         pieces = np.split(items.ids, items.offsets[1:-1]) if len(items) else []

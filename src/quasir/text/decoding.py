@@ -134,10 +134,7 @@ def invert_by_prompt(cumulative: Tensor, uniform: Tensor, prompt: Tensor) -> Ten
 
 
 class Decoder:
-    """Decodes many draws in one batch: when a draw ends, a waiting one takes its row.
-
-    The `Stepper` gives the logits of the next tokens, and the `Chooser` the tokens.
-    """
+    """Decodes many draws in one batch: when a draw ends, a waiting one takes its row."""
 
     def __init__(
         self, stepper: Stepper, end: int | None, limit: int, chooser: Chooser | None = None

@@ -71,10 +71,7 @@ def weights_digest(model: Any) -> str:
 
 
 def _quick_look(x: Tensor) -> tuple[Any, ...]:
-    """Return what tells a tensor from itself before a change, without a hash.
-
-    A tensor counts its changes in place, but not those through `.data`: sums show these.
-    """
+    """Return what tells a tensor from itself before a change; sums show changes through `.data`."""
     version = 0 if x.is_inference() else x._version
     flat = x.detach().reshape(-1)
     sums = [flat[part::2].sum(dtype=torch.float64).item() for part in (0, 1)]

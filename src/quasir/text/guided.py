@@ -171,10 +171,7 @@ class Guided:
         return languages_of(self.guide)
 
     def _refuse_other_settings(self) -> None:
-        """Refuse what was learned or fitted where something that it depends on was another.
-
-        It is asked again where a ceiling is derived, since a model can be changed in place.
-        """
+        """Refuse what was learned or fitted elsewhere; also later, since a model can be changed."""
         base = self.base
         if self.max_tokens != base.max_tokens or self.tokenizer is not base.tokenizer:
             raise InputError(

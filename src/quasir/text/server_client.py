@@ -1,7 +1,4 @@
-"""Requests to a model's server: many at once, each repeated until it is answered.
-
-A request that fails is sent again, with the same seed: skipping it would select.
-"""
+"""Requests to a model's server: repeated until answered, since skipping one would select."""
 
 from __future__ import annotations
 

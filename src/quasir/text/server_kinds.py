@@ -54,10 +54,7 @@ class Sampling:
 
 
 class Drawn(NamedTuple):
-    """A draw: its token ids, with the one that ended it; their log-probabilities; whether it ended.
-
-    A log-probability that the server left out is NaN.
-    """
+    """Token ids, with the one that ended the text; log q of each, NaN if left out; if it ended."""
 
     ids: list[int]
     log_q: list[float]
@@ -225,13 +222,10 @@ class _VLLM(Protocol):
 
 
 class _LlamaCpp(Protocol):
-    """The server of llama.cpp.
+    """The server of llama.cpp. Given ids are scored one by one, by a bias that makes each certain.
 
-    Log q of a draw is of the sampling step only with `post_sampling_probs`. The entry of a token
-    that leaves a character of several bytes unfinished is absent; it is looked up in the list of
-    most probable tokens. Given ids are scored one by one: a bias makes the token certain, and the
-    log-probability, without `post_sampling_probs`, is that without the bias. (A grammar of tokens
-    would take one request, but fails on unfinished characters, and stopped the server.)
+    The entry of a token that leaves a character of several bytes unfinished is absent: it is looked
+    up in the list of most probable tokens. A grammar of tokens fails there, and stopped the server.
     """
 
     kind, title, owner = "llama.cpp", "llama.cpp", "llamacpp"
