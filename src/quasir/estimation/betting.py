@@ -20,7 +20,10 @@ from quasir.estimation.formulas import ceiling_bound
 
 Rows = NDArray[np.intp]
 FRACTIONS = 0.95 * 1.4 ** -np.arange(24.0)
-"""The fractions b_j. One is within a factor of sqrt(1.4) of the best, and loses 3 % of log W."""
+"""The fractions b_j. The best is about hi/sd(x) times sqrt(2 log(1/alpha)/N).
+
+One of these is within a factor of sqrt(1.4) of it up to N = 10^7 at least, and loses 3 % of log W.
+"""
 LOG_SHARES = -np.log(np.arange(1.0, 25.0) * np.arange(2.0, 26.0) * (1 - 1 / 25))
 """The logs of the shares pi_j, proportional to 1/((j + 1)(j + 2)); they sum to 1."""
 

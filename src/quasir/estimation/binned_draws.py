@@ -21,7 +21,10 @@ FINE_BINS = 2048  # draws in memory are binned at the smallest width that needs 
 NEAR, FAR_BINS = 64.0, 512
 """These bins are within 64 nats of the largest ratio; the draws below are in 512, by rank."""
 BELOW, PER_NAT = 8, 16
-"""Cells below a level: 16 to the nat for 8 nats, then one down to w = 0. They add 1 in 3,000."""
+"""Cells below a level: 16 to the nat for 8 nats, then one down to w = 0.
+
+Bets are straight in w there: a cell of width d adds d^2/12 of the variance, 1 in 3,000.
+"""
 ABOVE = 128  # cells between a level and the largest ratio, evenly in log w
 
 NONE = np.empty(0)

@@ -29,7 +29,10 @@ from quasir.estimation.ratios import (
 )
 
 MOST_BINS = 2048
-"""The most bins of one shard. TVD is bracketed to about 1 in 10,000 for normal log ratios."""
+"""The most bins of one shard.
+
+For a normal log ratio TVD is bracketed to (z^2/1024)^2 at z standard deviations, 1 in 10,000 at 3.
+"""
 MOST_MERGED = 2**14  # the most bins after merging: above it the width is doubled
 PLACES = ((2**16, np.uint16), (2**32, np.uint32))
 """How many places the span is first cut into, and the type that numbers them."""
