@@ -1,9 +1,4 @@
-"""Drawing on this machine: in this process, or in several.
-
-A language model in one process leaves cores idle between its matrix products. Several processes
-with fewer threads each may draw faster, or may be slowed down by memory. Only a test can tell, so
-the first shards are drawn both ways, and the faster way is kept.
-"""
+"""Drawing on this machine: in this process, or in several."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -22,7 +17,7 @@ from typing import Any
 
 from quasir.core.arguments import check_bool, check_callable, check_optional_count
 from quasir.core.types import optional_attribute
-from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
+from quasir.engines.engine import Crew, Failures, Make, Stop, Task, Work, silent
 
 WORTH_MEASURING = 4  # shards for each process; with fewer, starting processes costs too much
 LONG = 120.0  # seconds of work left in one process; others need about 10 to load models
@@ -32,8 +27,7 @@ DIED = (
     "the process that worked on it died. Was it out of memory, or was it started by a script "
     "without `if __name__ == '__main__':` before its work?"
 )
-CLEARLY = 1.05
-"""Several processes must be this much faster, since each takes memory."""
+CLEARLY = 1.05  # several processes must be this much faster, since each takes memory
 
 
 @dataclass(frozen=True)
@@ -123,94 +117,50 @@ class Local:
                 together = sum(crew.speeds)
                 faster = together > CLEARLY * alone
                 self.tell(
-                    f"{processes} processes of {crew.threads} threads draw {together:,.0f} a "
-                    f"second, one of {threads} threads draws {alone:,.0f}: going on with "
-                    f"{f'{processes} processes' if faster else 'one'}"
+                    f"{processes} processes of {self._threads(processes)} threads draw "
+                    f"{together:,.0f} a second, one of {threads} threads draws {alone:,.0f}: going "
+                    f"on with {f'{processes} processes' if faster else 'one'}"
                 )
                 if faster:
                     some.extend(left)
                     left.clear()
         yield from _in_this(work, left, stop, failures)
 
-    def _crew(
-        self, make: Make, left: deque[Task], failures: Failures, processes: int
-    ) -> _ProcessCrew:
-        threads = self.threads or max((os.cpu_count() or 1) // processes, 1)
-        return _ProcessCrew(make, left, failures, processes=processes, threads=threads)
+    def _threads(self, processes: int) -> int:
+        return self.threads or max((os.cpu_count() or 1) // processes, 1)
+
+    def _crew(self, make: Make, left: deque[Task], failures: Failures, size: int) -> Crew:
+        return Crew(
+            start=lambda: _Process(make, self._threads(size)),
+            size=size,
+            left=left,
+            failures=failures,
+            died=BrokenProcessPool,
+            why=DIED,
+            tell=self.tell,
+        )
 
 
-class _ProcessCrew:
-    """Processes that work on the tasks in `left`, to which the caller may add more."""
+class _Process:
+    """A worker of its own process, so that it is known which task it died of."""
 
-    def __init__(
-        self, make: Make, left: deque[Task], failures: Failures, *, processes: int, threads: int
-    ) -> None:
-        self.make, self.left, self.failures = make, left, failures
-        self.processes, self.threads = processes, threads
-        self.speeds: list[float] = []
-        self.running: dict[Future[tuple[Any, float]], Task] = {}
-        # It is unknown which of several tasks killed a process: each is tried again, alone.
-        self.suspects: deque[Task] = deque()
-        self.broken = False
-        self.pool = self._pool()
+    def __init__(self, make: Make, threads: int) -> None:
+        given = (make, threads, os.getpid())
+        self.pool = ProcessPoolExecutor(1, get_context("spawn"), _begin, given)
 
-    def work(self, stop: Stop) -> Iterator[tuple[Task, Any]]:
-        """Yield each task with its result."""
+    def submit(self, task: Task | None) -> Future[Any]:
         try:
-            while self.left or self.suspects or self.running:
-                alone = bool(self.suspects)
-                self._submit(stop, alone)
-                done, _ = wait(self.running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield from self._take(future, alone)
-                if self.broken:
-                    # The tasks that were lost with the old pool are tried again, in a new one.
-                    self.suspects.extend(self.running.values())
-                    self.running.clear()
-                    self.pool.shutdown(wait=False, cancel_futures=True)
-                    self.pool, self.broken = self._pool(), False
-        finally:
-            if self.running:
-                # The caller was stopped: Python would wait until the tasks under way are done.
-                for process in list((self.pool._processes or {}).values()):
-                    process.kill()
-            self.pool.shutdown(wait=False, cancel_futures=True)
+            return self.pool.submit(_do, task)
+        except BrokenProcessPool as error:  # it has died since its last task
+            failed = Future[Any]()
+            failed.set_exception(error)
+            return failed
 
-    def _submit(self, stop: Stop, alone: bool) -> None:
-        """Give tasks to idle processes, or one suspect to one process."""
-        while (self.suspects or self.left) and len(self.running) < (1 if alone else self.processes):
-            if self.failures.final is not None or stop() is not None:
-                self.left.clear()
-                self.suspects.clear()
-                return
-            task = (self.suspects or self.left).popleft()
-            try:
-                self.running[self.pool.submit(_do, task)] = task
-            except BrokenProcessPool:
-                # A process has died since the last check.
-                self.broken = True
-                (self.suspects if alone else self.left).appendleft(task)
-                return
-
-    def _take(self, future: Future[tuple[Any, float]], alone: bool) -> Iterator[tuple[Task, Any]]:
-        """Yield a finished task with its result; after a failure, put the task back instead."""
-        task = self.running.pop(future)
-        try:
-            result, seconds = future.result()
-        except BrokenProcessPool:
-            self.broken = True
-            if not alone or self.failures.add(task, "died", DIED):
-                self.suspects.append(task)
-        except Exception as error:
-            if self.failures.add(task, reason_of(error), f"{reason_of(error)}."):
-                self.left.append(task)
-        else:
-            self.speeds.append(task[1] / max(seconds, 1e-9))
-            yield task, result
-
-    def _pool(self) -> ProcessPoolExecutor:
-        given = (self.make, self.threads, os.getpid())
-        return ProcessPoolExecutor(self.processes, get_context("spawn"), _begin, given)
+    def kill(self) -> None:
+        # If it were busy, Python would wait until its task is done.
+        for process in list((self.pool._processes or {}).values()):
+            process.kill()
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _in_this(
@@ -227,7 +177,7 @@ _work: Work | None = None
 
 
 def _begin(make: Make, threads: int, parent: int) -> None:
-    """Make this process a worker; its models are loaded for its first task."""
+    """Make this process a worker."""
     global _make
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends the work
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -244,10 +194,10 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _do(task: Task) -> tuple[Any, float]:
+def _do(task: Task | None) -> Any:
+    """Do a task; load the models before the first one, and where there is none."""
     global _work
     if _work is None:
         assert _make is not None
         _work = _make()
-    start = time.perf_counter()
-    return _work(task), time.perf_counter() - start
+    return None if task is None else _work(task)

@@ -1,8 +1,4 @@
-"""Drawing on a Ray cluster: workers are actors that load their models once.
-
-The driver gives each worker one task at a time. A worker that dies, alone or with its machine,
-loses only the task it was working on. Another worker gets that task, and makes the same draws.
-"""
+"""Drawing on a Ray cluster: workers are actors that load their models once."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import socket
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import Any
@@ -19,12 +16,20 @@ from typing import Any
 from quasir.core.arguments import check_callable, check_optional_count, number
 from quasir.core.formatting import short_repr
 from quasir.core.types import optional_attribute
-from quasir.engines.engine import Failures, Make, Stop, Task, Work, reason_of, silent
+from quasir.engines.engine import (
+    PATIENCE,
+    Crew,
+    Failures,
+    Make,
+    Stop,
+    Task,
+    Work,
+    reason_of,
+    silent,
+)
 from quasir.errors import InputError
 
 LOOPBACK = ("127.0.0.1", "localhost")
-PATIENCE = 60.0
-"""Seconds without a single worker after which the user is informed."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,34 @@ class Ray:
         own = not ray.is_initialized()
         if own:
             self._connect(ray)
+        failures = Failures(optional_attribute(make, "what"))
         try:
-            yield from _Crew(ray, self, make, min(self._room(ray), len(tasks))).work(tasks, stop)
+            sent = ray.put(make)
+            actor = ray.remote(_Actor).options(
+                num_cpus=self.cpus_per_worker, num_gpus=self.gpus_per_worker
+            )
+            crew = Crew(
+                start=lambda: _Worker(ray, actor.remote(sent)),
+                size=min(self._room(ray), len(tasks)),
+                left=deque(tasks),
+                failures=failures,
+                died=ray.exceptions.RayActorError,
+                why="its worker died.",
+                tell=self.tell,
+            )
+            yield from crew.work(stop, lambda: self._no_room(ray))
         finally:
             if own:
                 ray.shutdown()
+        if failures.final is not None:
+            raise failures.final
+
+    def _no_room(self, ray: Any) -> str:
+        return (
+            f"no worker has started for {PATIENCE:.0f} s: each needs {self.cpus_per_worker:g} CPUs "
+            f"and {self.gpus_per_worker:g} GPUs, and the cluster has {ray.available_resources()} "
+            "free"
+        )
 
     def _connect(self, ray: Any) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -128,100 +156,28 @@ class Ray:
         return max(min(room, default=1), 1)
 
 
-class _Crew:
-    """The actors of one call of `Ray.map`, and the task of each."""
-
-    def __init__(self, ray: Any, engine: Ray, make: Make, size: int) -> None:
-        self.ray, self.engine, self.size = ray, engine, size
-        self.make = ray.put(make)
-        self.failures = Failures(optional_attribute(make, "what"))
-        self.actor = ray.remote(_Worker).options(
-            num_cpus=engine.cpus_per_worker, num_gpus=engine.gpus_per_worker
-        )
-        self.starting: dict[Any, Any] = {}
-        self.working: dict[Any, tuple[Any, Task]] = {}
-        self.idle: list[Any] = []
-
-    def work(self, tasks: Sequence[Task], stop: Stop) -> Iterator[tuple[Task, Any]]:
-        left = deque(tasks)
-        waited = 0.0
-        try:
-            while left or self.working:
-                if left and (self.failures.final is not None or stop() is not None):
-                    left.clear()
-                    continue
-                while left and self.idle:
-                    worker, task = self.idle.pop(), left.popleft()
-                    self.working[worker.do.remote(task)] = worker, task
-                while len(self.starting) + len(self.working) < min(
-                    self.size, len(left) + len(self.working)
-                ):
-                    worker = self.actor.remote(self.make)
-                    self.starting[worker.ready.remote()] = worker
-                under_way = [*self.working, *self.starting]
-                done, _ = self.ray.wait(under_way, num_returns=1, timeout=1.0)
-                waited = 0.0 if done or self.working else waited + 1.0
-                if waited == PATIENCE:
-                    self.engine.tell(
-                        f"no worker has started for {PATIENCE:.0f} s: each needs "
-                        f"{self.engine.cpus_per_worker:g} CPUs and "
-                        f"{self.engine.gpus_per_worker:g} GPUs, and the cluster has "
-                        f"{self.ray.available_resources()} free"
-                    )
-                for ref in done:
-                    yield from self._take(ref, left)
-        finally:
-            for worker in (
-                *self.starting.values(),
-                *self.idle,
-                *(worker for worker, _ in self.working.values()),
-            ):
-                self.ray.kill(worker)
-        if self.failures.final is not None:
-            raise self.failures.final
-
-    def _take(self, ref: Any, left: deque[Task]) -> Iterator[tuple[Task, Any]]:
-        """Handle a message from a worker: it is ready, has a result, has failed, or has died."""
-        exceptions = self.ray.exceptions
-        task: Task | None = None
-        if ref in self.starting:
-            worker = self.starting.pop(ref)
-        else:
-            worker, task = self.working.pop(ref)
-        try:
-            result = self.ray.get(ref)
-        except exceptions.RayActorError as error:
-            self.engine.tell(f"a worker was lost: {reason_of(error)}")
-            # A worker that dies before its first task counts as a failure of the next task.
-            against = task if task is not None else (left[0] if left else None)
-            if against is not None:
-                cause = reason_of(error.cause) if getattr(error, "cause", None) else ""
-                again = self.failures.add(against, "died", f"its worker died. {cause}".strip())
-                if task is not None and again:
-                    left.appendleft(task)
-        except exceptions.RayError as error:
-            cause = getattr(error, "cause", None) or error
-            self.idle.append(worker)
-            assert task is not None
-            if self.failures.add(task, reason_of(cause), f"{reason_of(cause)}."):
-                left.appendleft(task)
-        else:
-            self.idle.append(worker)
-            if task is not None:
-                yield task, result
-
-
-class _Worker:
-    """An actor: loads its models, then does tasks."""
+class _Actor:
+    """Loads its models, then does tasks."""
 
     def __init__(self, make: Make) -> None:
         self.work = make()
 
-    def ready(self) -> None:
-        """Return when the models are loaded."""
+    def do(self, task: Task | None) -> Any:
+        return None if task is None else self.work(task)
 
-    def do(self, task: Task) -> Any:
-        return self.work(task)
+
+class _Worker:
+    """An actor, seen from the driver."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self.ray, self.actor = ray, actor
+
+    def submit(self, task: Task | None) -> Future[Any]:
+        future: Future[Any] = self.actor.do.remote(task).future()
+        return future
+
+    def kill(self) -> None:
+        self.ray.kill(self.actor)
 
 
 def _knock(ray: Any, address: str) -> None:

@@ -30,14 +30,12 @@ from quasir.recipes.placeholders import check_filled
 from quasir.recipes.schema import MODEL_NAMES, SERVED, WARP, WEIGHTS, Recipe, Source
 from quasir.targets.product import Factor, Pointwise, Product, Tilt
 
-FOUND = ".safetensors"
-"""How the file of a proposal ends that a search has found."""
+FOUND = ".safetensors"  # how the file of a proposal ends that a search has found
 BUILT_IN_GUIDES = {
     f"quasir/{path.stem.removesuffix('-guide')}": path
     for path in sorted((Path(__file__).parent / "built_in").iterdir())
     if path.suffix == FOUND or path.name.endswith("-guide.json")
-}
-"""The guides that come with the package, by name."""
+}  # the guides that come with the package, by name
 Identity = dict[str, str | None]
 
 
@@ -54,10 +52,7 @@ class Built:
 def build(
     recipe: Recipe, folder: Path, allow_code: bool = False, loaded: dict[Any, Any] | None = None
 ) -> Built:
-    """Load the models and make the features of a recipe in `folder`.
-
-    `loaded` keeps what is loaded, for another recipe with the same models.
-    """
+    """Load the models and make the features of a recipe in `folder`."""
     check_filled(recipe)
     if not allow_code and any(part.trust_remote_code for part in recipe.parts(Source)):
         raise RecipeError(
@@ -89,11 +84,7 @@ def features_of(
     allow_code: bool | None = False,
     loaded: dict[Any, Any] | None = None,
 ) -> dict[str, Feature]:
-    """Return the features by name; those in `loaded` are not made again.
-
-    For features in the user's own Python, `allow_code` True runs the code, False raises, and None
-    omits the feature.
-    """
+    """Return the features by name; those in `loaded` are not made again."""
     made: dict[str, Feature] = {}
     kept = {} if loaded is None else loaded
     for name, spec in recipe.features.items():
@@ -118,11 +109,7 @@ def resolve(
     proposal: Proposal | None = None,
     draws: Draws | None = None,
 ) -> tuple[Recipe, Product]:
-    """Fit the lambdas that the recipe does not give; return the full recipe, and the target.
-
-    They are fitted together with the tilts that the recipe gives, so that the means are met under
-    both. The fit uses draws of the base, or of `proposal` where it is given, or `draws` at hand.
-    """
+    """Fit the lambdas that the recipe does not give; return the full recipe, and the target."""
     tilts = [Tilt(built.features[name], c) for name, c in recipe.coefficients.items()]
     if recipe.unfitted:
         fitted = constrain(
@@ -145,10 +132,7 @@ def resolve(
 
 
 def own_files(recipe: Recipe, folder: Path) -> dict[str, Path]:
-    """Return the recipe's Python and guide files, by their path from the recipe's folder.
-
-    A run keeps them under the same paths.
-    """
+    """Return the recipe's Python and guide files, by their path from the recipe's folder."""
     files = [part.python.rpartition(":")[0] for part in recipe.parts(FeatureSpec) if part.python]
     guides = [part.file for part in recipe.parts(GuideSpec) if part.file]
     files += [file for file in guides if file not in BUILT_IN_GUIDES]

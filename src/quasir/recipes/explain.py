@@ -19,8 +19,7 @@ from quasir.recipes.schema import SEARCHED_FROM, Choice, Recipe, Source
 
 MODELS = Path(__file__).parents[1] / "text" / "models"
 LINE = re.compile(r"^(?:terms|license): *(.+)$", re.MULTILINE)
-UNSAID = "other"
-"""What a card has as its licence where it states terms in words."""
+UNSAID = "other"  # what a card has as its licence where it states terms in words
 LONGEST = 300  # characters of a value; a table or a schema may have many
 MEANINGS = Path(__file__).with_name("meanings.yaml")
 OFFERED = {
@@ -29,8 +28,7 @@ OFFERED = {
     "ClassifierSpec": ("above", "value"),
     "Choice": ("confidence",),
     "Recipe": ("want", "proposal", "draws", "fit", "max_tokens", "seed", "choose", "samples"),
-}
-"""Kind of part -> the fields that are listed where they are left out."""
+}  # kind of part -> the fields that are listed where they are left out
 SEARCHED = f"a search for q(x) comes first; none in a run of fewer than {SEARCHED_FROM:,} draws"
 
 
@@ -189,8 +187,7 @@ SAID = {
     "top_k": "top-k {}",
     "top_p": "top-p {:g}",
     "mask": "the mask {}",
-}
-"""Setting of a proposal -> how it is said, where it is not the default."""
+}  # setting of a proposal -> how it is said, where it is not the default
 
 
 FOUND = "what a search will find"

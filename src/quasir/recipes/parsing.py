@@ -22,8 +22,7 @@ from quasir.recipes.yaml_tree import LARGEST_TEXT, Node, Place, decode, read_as,
 FOLDER = Path(__file__).parent / "built_in"
 BUILT_IN = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 """The recipes that come with the package, by name."""
-MOST = 20
-"""Most mistakes to tell at once."""
+MOST = 20  # most mistakes to tell at once
 WANTED = {
     "model_type": "must be a mapping, as in {name: value}",
     "dict_type": "must be a mapping, as in {name: value}",
@@ -59,10 +58,7 @@ def find(name: str | Path) -> Path:
 
 
 def read(path: Path, context: str | None = None, **changes: Any) -> Recipe:
-    """Read a recipe's file; `changes` replace its fields, unless they are None.
-
-    `context` fills ``{context}`` in its texts.
-    """
+    """Read a recipe's file; `changes` replace its fields, unless they are None."""
     made = parse(_read_text(path), str(path), **changes)
     return made if context is None else fill_one(made, context)
 

@@ -91,10 +91,7 @@ class Part(BaseModel):
                     yield from one.parts(kind)
 
     def changed(self, change: Callable[[Part], Mapping[str, Any]]) -> Self:
-        """Return it with the values that `change` gives for it, and for every part within it.
-
-        A field whose value stays the same is not set: what was left out stays left out.
-        """
+        """Return it with the values that `change` gives for it, and for every part within it."""
 
         def within(value: Any) -> Any:
             if isinstance(value, dict):
@@ -158,11 +155,7 @@ class LanguageSpec(Part):
 
 
 class SimilaritySpec(Part):
-    """The similarity of a text to a given one, by sentence embeddings.
-
-    `instead` names a package with a better model, and its own threshold, since cosines of two
-    models have different scales. Where it is installed, a recipe that is read takes it.
-    """
+    """The similarity of a text to a given one, by sentence embeddings."""
 
     templates: ClassVar = {"text": str}
 
@@ -316,10 +309,7 @@ class FeatureSpec(Part):
 
 
 class RewardSpec(Part):
-    """A reward r(x): the target is the base times exp(r(x)/temperature).
-
-    It is short for a feature called reward and its lambda, 1/temperature.
-    """
+    """A reward r(x): the target is the base times exp(r(x)/temperature)."""
 
     templates: ClassVar = {"prompt": str}
 

@@ -1,10 +1,4 @@
-"""Contexts, and the placeholders that stand for their fields in a recipe; nothing is evaluated.
-
-Contexts are read from a file or a list. ``{question}`` in a recipe stands for a field of a context:
-in prompts, chats, sources, the words, strings and patterns of features, the texts that features
-compare with, and the words of boosts. In a pattern the field's value is escaped. ``{{question}}``
-is the text {question} itself. Each part of a recipe lists its `templates`.
-"""
+"""Contexts, and the placeholders that stand for their fields in a recipe; nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -25,13 +19,10 @@ from quasir.recipes.schema import Recipe
 from quasir.recipes.yaml_tree import decode
 
 MOST_CONTEXTS = 100_000
-TEXT = "text"
-"""The field of contexts that are plain texts, if nothing else names it."""
+TEXT = "text"  # the field of contexts that are plain texts, if nothing else names it
 KINDS = (".jsonl", ".txt", ".csv", ".parquet")
-NAME = "context"
-"""The field that a single context fills."""
-WORD = re.compile(r"[^\W_]{3,}")
-"""A word of a field that is boosted; shorter ones say little."""
+NAME = "context"  # the field that a single context fills
+WORD = re.compile(r"[^\W_]{3,}")  # a word of a field that is boosted; shorter ones say little
 
 
 @dataclass(frozen=True)
@@ -67,11 +58,7 @@ class Context:
 def read_contexts(
     source: str | Path | Sequence[Any], column: str | None = None, only: str | None = None
 ) -> list[Context]:
-    """Read contexts from a file, or take them from a list of texts and dictionaries.
-
-    `column` is the one field to take. It also names the field of plain texts, or else `only`, the
-    one field that the recipe refers to.
-    """
+    """Read contexts from a file, or take them from a list of texts and dictionaries."""
     if isinstance(source, (str, Path)):
         name = escaped(shortened(Path(source)), 300)
         found = _read(Path(source), name)

@@ -237,19 +237,13 @@ class Choice(_Options):  # type: ignore[misc]
         return {name: getattr(self, name) for name in self.given((*OPTIONS, "confidence"))}
 
 
-ALL_SAMPLES = 1000
-"""Samples of a run whose recipe does not say how many."""
+ALL_SAMPLES = 1000  # samples of a run whose recipe does not say how many
 
-SEARCHED_FROM = 4_096
-"""A run of fewer draws, whose recipe names no proposal, draws from the base."""
+SEARCHED_FROM = 4_096  # a run of fewer draws, whose recipe names no proposal, draws from the base
 
 
 class Recipe(Part):
-    """An experiment: everything that a run depends on; `meanings.yaml` says what each field means.
-
-    In a run over contexts, `draws` and `fit` are for all contexts together. `samples` is for each;
-    left out, it is `ALL_SAMPLES` divided by the number of contexts, and 1 at least.
-    """
+    """An experiment: all that a run depends on; `meanings.yaml` says what each field means."""
 
     about: str = ""
     base: Source

@@ -1,8 +1,4 @@
-"""YAML as plain values with their lines, with bounds on its size.
-
-PyYAML's own loader expands aliases, recurses into nested brackets, and raises whatever a bad scalar
-raises. This one reads PyYAML's events, and no aliases or tags.
-"""
+"""YAML as plain values with their lines, with bounds on its size."""
 
 from __future__ import annotations
 
@@ -19,8 +15,7 @@ from quasir.errors import QuasirError, RecipeError
 
 LARGEST_TEXT = 1_000_000
 """Most characters of a recipe; PyYAML reads them in about a second where it has no C library."""
-MOST_VALUES, DEEPEST = 100_000, 30
-"""Most values of a recipe, and most brackets within each other."""
+MOST_VALUES, DEEPEST = 100_000, 30  # most values of a recipe, and most brackets within each other
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TAG = "tag:yaml.org,2002:"
 READ_AS = {"int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}

@@ -1,11 +1,4 @@
-"""The report of a run as one HTML file: the constraint, how close the samples are, and the texts.
-
-Of a run over contexts it has a table of them, and each context can have a page of its own.
-
-The file needs no network: style, script and data are inside it. A slider moves along beta and
-shows which of the drawn texts survive: those with alpha > beta. The curves are panels of lines with
-95 % bands against the acceptance rate.
-"""
+"""The report of a run as one HTML file that needs no network, and of a run over contexts."""
 
 from __future__ import annotations
 
@@ -83,8 +76,7 @@ PANELS: dict[str, tuple[str, str, list[int | None]]] = {
         "How far the constraint moves the samples away from the base model, in nats.",
         [0, None],
     ),
-}
-"""Panel -> title, note, and the lower and upper end of its vertical axis."""
+}  # panel -> title, note, and the lower and upper end of its vertical axis
 
 
 @dataclass(frozen=True)
@@ -239,12 +231,7 @@ def _first_texts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 def page_data(
     curve: Curve, certificate: Certificate, draws: Draws | Store, features: Sequence[Feature]
 ) -> dict[str, Any]:
-    """Return the page's data, ready for JSON; levels are in the order of beta.
-
-    A list along the levels has an entry for each level. `log_beta` and `survivors` (how many draws
-    have alpha > beta) are exact; the others are rounded for display. `warnings_at` holds indices
-    into `warnings`.
-    """
+    """Return the page's data, ready for JSON; levels are in the order of beta."""
     order = np.argsort(curve.log_betas, kind="stable")
     log_betas = curve.log_betas[order]
     along = list(curve)

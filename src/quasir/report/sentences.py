@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from quasir.certificates.curve import Curve
 
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
-LITTLE = 1.5
-"""Exact samples are suggested where they take at most so many times the proposals."""
+LITTLE = 1.5  # exact samples are suggested where they take at most so many times the proposals
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

@@ -27,11 +27,7 @@ FOLDED = 1_000_000  # characters of all folded parts together, at most, so that 
 
 
 def first_accepted(log_alpha: Array, log_betas: Array, shown: int = SHOWN) -> NDArray[np.intp]:
-    """Return the indices of draws among the first `shown` accepted ones at any of the betas.
-
-    At each beta, the first `shown` of these with alpha > beta are also the first `shown` of all
-    draws with alpha > beta, and so i.i.d. from p_beta if these draws did not choose beta.
-    """
+    """Return the draws among the first accepted at any beta: there, i.i.d. from p_beta."""
     left, alphas, found = np.arange(len(log_alpha)), log_alpha, []
     # The accepted sets are nested, so each is searched within the one before.
     for log_beta in np.sort(log_betas):
@@ -83,11 +79,7 @@ def _parts(source: Draws | Store) -> Iterator[tuple[int, Draws]]:
 
 
 def shown_texts(accepted: AcceptedDraws, features: Sequence[Feature]) -> list[dict[str, Any]]:
-    """Return the texts that were accepted first, cut into pieces by the features of their words.
-
-    `log_alpha` is not rounded, so that alpha > beta on the page is exact. The end of a long text is
-    in `rest`, and `more` characters are left out.
-    """
+    """Return the texts that were accepted first, cut into pieces by the features of their words."""
     draws, left, shown = accepted.draws, FOLDED, []
     if draws.items is None:
         return []

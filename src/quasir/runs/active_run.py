@@ -45,8 +45,7 @@ from quasir.store.manifest import BLOCKS_A_SHARD, MANIFEST
 from quasir.store.store import CONTEXTS, ContextStore, is_context_run, open_store
 from quasir.targets.product import Product
 
-TEXT_BLOCKS_A_SHARD = 4
-"""4,096 texts: a quarter of a minute for a small model on two cores."""
+TEXT_BLOCKS_A_SHARD = 4  # 4,096 texts: a quarter of a minute for a small model on two cores
 RecipeSource: TypeAlias = str | Path | Mapping[str, Any]
 """A built-in recipe's name, a YAML file, a run's folder, or a recipe as a dictionary."""
 
@@ -250,11 +249,7 @@ def keep_code(recipe: Recipe, recipe_dir: Path, folder: Path) -> None:
 
 
 def _is_free(folder: Path, recipe: Recipe) -> bool:
-    """Return whether a folder is empty, but for what this run left before its first manifest.
-
-    That is a lock, the draws of a fit, and, where the disk was full or the process was killed
-    just then, the recipe itself with its code and contexts and an empty folder for the shards.
-    """
+    """Return whether a folder is empty, but for what this run left before its first manifest."""
     if not folder.is_dir():
         return True
     there = {path.name for path in folder.iterdir()} - {".lock", FIT}

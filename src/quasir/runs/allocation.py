@@ -1,8 +1,6 @@
-"""How many draws each context gets: first all the same, then where they meet the request in most.
+"""How many draws each context gets: equal shares first, then the cheapest needs are served.
 
-What a context still needs is estimated from its draws so far. The cheapest needs are served first,
-which meets the most of them. A context that seems hopeless gets at most `MOST` equal shares. All of
-it is determined by the draws, and so by the seed.
+All of it is determined by the draws, and so by the seed.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from quasir.errors import InputError
 
 PILOT = 4
 """A quarter of the draws is shared equally; half of the rest is given out next, then the rest."""
-MARGIN = 1.1
-"""More draws than the estimated need, since the acceptance rate is an estimate."""
+MARGIN = 1.1  # more draws than the estimated need, since the acceptance rate is an estimate
 UNMET, NEVER = 4.0, 16.0
 """Draws that are guessed to be needed, as multiples of those there are: where the request is not
 met yet, and where no draw was possible yet."""
@@ -31,10 +28,7 @@ MOST = 2.0
 
 @dataclass(frozen=True)
 class Need:
-    """The draws that a context is estimated to need in all, and whether its request is met.
-
-    With `guess` it is not known that any number of draws would do.
-    """
+    """The draws that a context is estimated to need in all, and whether its request is met."""
 
     draws: int
     met: bool

@@ -1,8 +1,4 @@
-"""The contexts of a run: what is known about each, and its target, proposal and draws.
-
-A run is over one context or many. An ordinary run has one, without fields; a run over contexts
-keeps its table of them in `contexts.jsonl`.
-"""
+"""The contexts of a run: what is known about each, and its target, proposal and draws."""
 
 from __future__ import annotations
 
@@ -31,10 +27,8 @@ from quasir.store import Store
 from quasir.store.store import CONTEXTS, ContextStore
 from quasir.targets.product import Product
 
-KEPT = 1024
-"""Contexts whose features and settings are kept, at most."""
-AT_ONCE = 5_000_000
-"""Draws of several contexts that are in memory at once."""
+KEPT = 1024  # contexts whose features and settings are kept, at most
+AT_ONCE = 5_000_000  # draws of several contexts that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -230,10 +224,7 @@ def draws_of(store: Store, entry: Entry, items: bool = True) -> Draws:
 def draws_by_context(
     store: Store, entries: Sequence[Entry], items: bool = True
 ) -> Iterator[tuple[int, Draws]]:
-    """Yield index and draws of each of some contexts that has any, in their order.
-
-    At most `AT_ONCE` draws are read at once, or those of one context.
-    """
+    """Yield index and draws of each of some contexts that has any, in their order."""
     store.numbers()  # says so, if there are none
     if not isinstance(store, ContextStore):
         yield 0, Draws.load(store, items)

@@ -1,8 +1,4 @@
-"""Drawing into a store, shard by shard; a stopped run goes on within its last shard.
-
-A shard of an ordinary run holds draws that follow each other. A shard of a run over contexts holds
-pieces of several contexts, drawn in one batch if they can be.
-"""
+"""Drawing into a store, shard by shard; a stopped run goes on within its last shard."""
 
 from __future__ import annotations
 
@@ -308,11 +304,7 @@ class Stretch(NamedTuple):
 def draw_together(
     pairs: Pairs, entries: Sequence[Entry], pieces: Sequence[Piece], check: bool = True
 ) -> list[Draws]:
-    """Return the draws of some pieces, by their blocks.
-
-    Draw i of a context depends on its seed and on i only, whatever is drawn beside it. With
-    `check`, the first draws are scored again: log_prob must give what they were drawn with.
-    """
+    """Return the draws of some pieces, by their blocks."""
     stretches = [
         Stretch(entries[i], block, max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK))
         for i, start, stop in pieces

@@ -1,8 +1,4 @@
-"""The search for a run's proposal: where the recipe asks for one, or names no proposal.
-
-What is found is a file of the run, and the run's recipe names it: from then on nothing is searched.
-The draws of the search are kept until then, so that a run that was killed goes on.
-"""
+"""The search for a run's proposal: where the recipe asks for one, or names no proposal."""
 
 from __future__ import annotations
 
@@ -20,12 +16,9 @@ from quasir.runs.contexts import Builder, Entry
 from quasir.runs.fitting import fit_lambdas
 from quasir.runs.integrity import recipe_hash
 
-FILE = "proposal.safetensors"
-"""The proposal that was found, inside the run's folder."""
-DRAWS = "search"
-"""The folder of the search, inside the run's folder."""
-MOST_CONTEXTS = 16
-"""Contexts that a search draws from; what it finds serves all of them."""
+FILE = "proposal.safetensors"  # the proposal that was found, inside the run's folder
+DRAWS = "search"  # the folder of the search, inside the run's folder
+MOST_CONTEXTS = 16  # contexts that a search draws from; what it finds serves all of them
 
 
 def searches(recipe: Recipe, reporter: Reporter) -> bool:
@@ -50,11 +43,7 @@ def find_proposal(
     reporter: Reporter | None = None,
     engine: Engine | None = None,
 ) -> Recipe:
-    """Return the recipe with a proposal, which is searched unless the folder has it already.
-
-    The folder holds the recipe's own files. Lambdas that the recipe leaves out are fitted on draws
-    of the base, for the search and for the run. Several contexts have one search.
-    """
+    """Return the recipe with a proposal, which is searched unless the folder has it already."""
     from quasir.text import CausalLM
     from quasir.text.found import read_proposal, save_proposal
     from quasir.text.search import BUDGET, LEAST_BUDGET, Search, read_budget

@@ -1,7 +1,4 @@
-"""The fit of lambda: in the one context of a run, in each of many, or over all of them.
-
-The draws that it rests on belong to the run, so a stopped fit goes on.
-"""
+"""The fit of lambda: in the one context of a run, in each of many, or over all of them."""
 
 from __future__ import annotations
 
@@ -31,8 +28,7 @@ from quasir.runs.integrity import recipe_hash
 from quasir.store import MANIFEST, Store
 from quasir.store.store import ContextStore
 
-FIT = "fit"
-"""The folder of these draws, in the run's."""
+FIT = "fit"  # the folder of these draws, in the run's
 TEXT_BLOCKS, BLOCKS = 1, 64
 """Blocks in a shard: what a stopped fit loses at most, some seconds of work."""
 
@@ -40,10 +36,7 @@ TEXT_BLOCKS, BLOCKS = 1, 64
 def fit_lambdas(
     recipe: Recipe, builder: Builder, entries: list[Entry], folder: Path, reporter: Reporter
 ) -> tuple[Recipe, list[Entry]]:
-    """Fit the lambdas that the recipe does not give; return the recipe and the contexts with them.
-
-    A context whose own constraints cannot be met is marked with the reason.
-    """
+    """Fit the lambdas that are not given; return the recipe and the contexts with them."""
     names, over = ", ".join(recipe.unfitted), bool(entries[0].fields)
     if over and recipe.over is None:
         raise InputError(

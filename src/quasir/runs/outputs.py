@@ -1,8 +1,4 @@
-"""The files of a run's results: trade-off, certificates, samples, figures and the page.
-
-A run over contexts has tables of them instead of one trade-off: `contexts.csv`,
-`certificates.jsonl` and `samples.parquet`.
-"""
+"""The files of a run's results: trade-off, certificates, samples, figures and the page."""
 
 from __future__ import annotations
 
@@ -27,12 +23,10 @@ from quasir.runs.integrity import command
 from quasir.runs.stored_run import Result, Run, RunContext
 
 SAMPLES = "samples.jsonl"
-SHOWN = 5
-"""Samples of each context on the page."""
+SHOWN = 5  # samples of each context on the page
 NUMBERS = tuple(
     "context draws samples beta acceptance_rate tvd tvd_low tvd_high tvd_guaranteed kl".split()
-)
-"""The first columns of `contexts.csv`."""
+)  # the first columns of `contexts.csv`
 
 
 def write_outputs(run: Run) -> None:

@@ -20,14 +20,10 @@ from quasir.estimation.estimate import Z95
 from quasir.estimation.quantities import QUANTITIES
 from quasir.store import Store
 
-PILOT = 1_000_000
-"""Draws of the pilot that are used, at most."""
-MOST_DRAWS = 1e18
-"""A plan for more draws than this is a slip."""
-PARTS = 8
-"""Parts that the pilot is cut into."""
-SMALL_PILOT = 5000
-"""A pilot with fewer draws has probably not seen the tail."""
+PILOT = 1_000_000  # draws of the pilot that are used, at most
+MOST_DRAWS = 1e18  # a plan for more draws than this is a slip
+PARTS = 8  # parts that the pilot is cut into
+SMALL_PILOT = 5000  # a pilot with fewer draws has probably not seen the tail
 HEAVY = 0.5
 """Above this Pareto k the ratios have no variance, and errors fall more slowly than 1/sqrt(N)."""
 SHARE = 0.75

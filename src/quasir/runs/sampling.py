@@ -1,10 +1,6 @@
-"""Samples from stored draws, with more draws where needed; and a check of the certificate.
+"""Samples from stored draws, and a check of the certificate by their moments (the paper's own).
 
-For a beta that was fixed before the draws, those that it accepts are i.i.d. from p_beta, so the
-first n of them are n samples. If these draws chose beta, this is not exactly so, and the
-certificate says it (`Choice.note`). Their moments should be those that the certificate predicts
-(the paper's own check). Draws on disk are read shard by shard: first their numbers, and of their
-items only those of the samples.
+For a beta fixed before the draws, the first n that it accepts are i.i.d. from p_beta.
 """
 
 from __future__ import annotations

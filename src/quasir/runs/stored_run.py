@@ -464,11 +464,7 @@ def sample_context(
     most: int | None = None,
     closest: bool = True,
 ) -> Result:
-    """Return n samples of a context at the beta that a request chooses; `more` draws for them.
-
-    `more` and `most` are the `more` and `max_proposals` of `sample_run`. In an ordinary run
-    `closest` says whether the closest beta will do, with a warning, for an unmet request.
-    """
+    """Return n samples of a context at the beta that a request chooses; `more` draws for them."""
     if one.fields and not one.n:
         why = one.entry.failed or "it has no draws yet."
         return Result(entry=one.entry, n=0, unserved=why)

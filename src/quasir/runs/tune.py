@@ -18,8 +18,7 @@ from quasir.runs.finding import find_proposal
 from quasir.runs.integrity import must_be_possible, refuse_changes
 from quasir.store import MANIFEST, locked
 
-TUNED = "proposal"
-"""The folder of the tuned proposal, inside the run's folder."""
+TUNED = "proposal"  # the folder of the tuned proposal, inside the run's folder
 
 
 def tune_recipe(
@@ -35,11 +34,7 @@ def tune_recipe(
     seed: int | None = None,
     reporter: Reporter | None = None,
 ) -> Path:
-    """Tune a proposal towards a recipe's target; return the folder of the tuned proposal.
-
-    The recipe that is written into the run draws from the tuned proposal and the base, half and
-    half. Lambda is fitted on the base first, for the tuning, and then on that mixture.
-    """
+    """Tune a proposal towards a recipe's target; return the folder of the tuned proposal."""
     from quasir import tuning
     from quasir.text import CausalLM
 
@@ -110,11 +105,7 @@ def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
 
 
 def _mixed_source(base: Source, lora: int | None) -> Source:
-    """Return the tuned proposal and the base, half and half, as a recipe names them.
-
-    A tuned model alone forgets some texts that the target allows, and their ratios have no bound;
-    those of the mixture are at most twice the base's (Hesterberg 1995's defensive mixture).
-    """
+    """Return tuned proposal and base, half and half; ratios are then at most twice the base's."""
     kept = {"dtype", "prompt", "chat", "temperature"}
     kept |= set() if lora is None else {"model", "revision"}
     placed = {"model": TUNED} if lora is None else {"adapter": TUNED}

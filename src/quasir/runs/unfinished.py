@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-UNFINISHED = "unfinished"
-"""The folder of the parts, beside the shards."""
-KEPT_EVERY = 2.0
-"""Seconds of work after which what is drawn of a shard is written."""
+UNFINISHED = "unfinished"  # the folder of the parts, beside the shards
+KEPT_EVERY = 2.0  # seconds of work after which what is drawn of a shard is written
 QUICK, SLOW = 0.25, 1.0
 """Seconds of one step: below the first steps grow, above the second they shrink."""
 
@@ -37,10 +35,7 @@ def draw_shard(
     at_once: int | None,
     tell: Callable[[int], None],
 ) -> tuple[pa.Table, int, list[str]]:
-    """Draw a shard from row to row, after those that an earlier process has kept.
-
-    Returns its table, how many of its draws were kept from before, and the names of its parts.
-    """
+    """Draw a shard from row to row, after those that an earlier process has kept."""
     from quasir.store.shard_format import joined
 
     number, size = task

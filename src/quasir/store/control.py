@@ -1,7 +1,4 @@
-"""Control of a run: one process holds its lock, and other processes may ask it to stop.
-
-The request is a file in the run's folder; the process that draws looks for it between shards.
-"""
+"""Control of a run: one process holds its lock, and other processes may ask it to stop."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ def _unique() -> str:
 class Location:
     """A place for files, each whole or absent: a folder here, or one that all machines share."""
 
-    tells_time = True
-    """Whether a file's identity changes whenever it is written."""
+    tells_time = True  # whether a file's identity changes whenever it is written
 
     def __init__(self, path: Path) -> None:
         # Absolute, since pyarrow takes a relative name with a colon for an address.

@@ -14,8 +14,7 @@ from quasir.core.streams import BLOCK, VERSION
 from quasir.errors import StoreError
 
 MANIFEST = "manifest.json"
-FORMAT = VERSION
-"""Format of runs: the version of their random streams."""
+FORMAT = VERSION  # format of runs: the version of their random streams
 BLOCKS_A_SHARD = 256
 """262,144 draws, or 10 MB of numbers. Runs of language models, which are slower, have fewer."""
 
@@ -78,10 +77,7 @@ class Manifest:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> tuple[Manifest, dict[int, Shard]]:
-        """Read the file's content; return the manifest and the shards.
-
-        Its own hash says that nothing in it was edited, so no value is checked one by one.
-        """
+        """Read the file's content; return the manifest and the shards."""
         if (content["format"], content["block"]) != (FORMAT, BLOCK):
             raise StoreError(
                 f"it is of format {content['format']!r} with blocks of {content['block']!r}, and "

@@ -1,8 +1,4 @@
-"""Draws as Arrow tables, and back: the format of a shard.
-
-A row is a draw: its index in the run, the item (`text` and `token_ids`, or `item`), log_q, log_p,
-log_base, log_u, and a column `feature:NAME` for each feature.
-"""
+"""Draws as Arrow tables, and back: the format of a shard."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from quasir.core.types import Items
 from quasir.errors import InputError
 from quasir.store.store import CONTEXT, FEATURE, Rows
 
-TAG = "__quasir__"
-"""Key of a dictionary that stands for an array, with its dtype, or for a tuple."""
+TAG = "__quasir__"  # key of a dictionary that stands for an array, with its dtype, or for a tuple
 
 
 def table_of(rows: Rows, first: int) -> pa.Table:

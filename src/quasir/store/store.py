@@ -26,12 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-FEATURE = "feature:"
-"""Prefix of the name of a feature's column."""
-CONTEXTS = "contexts.jsonl"
-"""The table of contexts, in the folder of a run over them."""
-CONTEXT = "context"
-"""The column of a run over contexts that says which context a draw is of."""
+FEATURE = "feature:"  # prefix of the name of a feature's column
+CONTEXTS = "contexts.jsonl"  # the table of contexts, in the folder of a run over them
+CONTEXT = "context"  # the column of a run over contexts that says which context a draw is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +42,7 @@ class Rows:
         return len(self.columns["log_q"])
 
 
-ITEMS = ("text", "token_ids", "item", "json")
-"""Columns of a shard that hold its items."""
+ITEMS = ("text", "token_ids", "item", "json")  # columns of a shard that hold its items
 MAY_BE_FORGOTTEN, FORGOTTEN_SECONDS = 1 / 500, 3.0
 """Share of the shards, and seconds of drawing, that a killed process may have to draw again.
 
@@ -77,8 +73,7 @@ class Store:
     1
     """
 
-    of_contexts = False
-    """Whether its draws are of several contexts."""
+    of_contexts = False  # whether its draws are of several contexts
 
     def __init__(self, folder: Path, manifest: Manifest, shards: dict[int, Shard]) -> None:
         self.folder, self.manifest, self.shards = folder, manifest, shards
@@ -355,11 +350,7 @@ def layout(rounds: Sequence[Sequence[int]], size: int) -> list[list[Piece]]:
 
 
 class ContextStore(Store):
-    """The draws of a run over contexts: each shard holds pieces of several contexts.
-
-    They are made in rounds. A round gives every context a number of draws in all; its shards hold
-    the new ones, context after context. So the draws of a context come in their own order.
-    """
+    """The draws of a run over contexts: each shard holds pieces of several contexts."""
 
     of_contexts = True
 
