@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import quasir as qr
 from quasir.errors import InputError
-from quasir.runs.allocation import Need, allocated, most_draws, need_of, pilot, shared_out
+from quasir.runs.contexts import Need, allocated, most_draws, need_of, pilot, shared_out
 from quasir.store.store import Piece, layout
 
 

@@ -9,7 +9,7 @@ from quasir import recipes
 from quasir.core.progress import Quiet
 from quasir.recipes.building import build
 from quasir.recipes.explain import CASE, comment, explain
-from quasir.runs.finding import searches
+from quasir.runs.fitting import searches
 from tests.cli.helpers import inside
 
 

@@ -6,7 +6,7 @@ import torch
 
 import quasir as qr
 from quasir import recipes
-from quasir.runs.finding import searches
+from quasir.runs.fitting import searches
 from tests.text.tiny import gpt2, tokenizer
 
 RECIPE = {

@@ -7,7 +7,6 @@ import signal
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import quasir as qr
@@ -15,11 +14,10 @@ from quasir.core.items import Strings, TokenTexts
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.draws import draw_blocks as blocks
 from quasir.draws.draw_blocks import RowMaker, rows_at_once
-from quasir.runs import draw_shards, unfinished
-from quasir.runs.draw_shards import draw_into
-from quasir.runs.unfinished import UNFINISHED, kept_draws
+from quasir.runs import draw_shards
+from quasir.runs.draw_shards import UNFINISHED, draw_into, kept_draws
 from quasir.store import Store
-from quasir.store.shard_format import joined, read_part, table_of, write
+from quasir.store.shard_format import bytes_of, joined, read_part, table_of
 from quasir.store.store import open_store
 from tests.cli.helpers import inside, start
 from tests.waiting import wait_until
@@ -55,9 +53,9 @@ def begun(folder, blocks_a_shard):
 @pytest.fixture
 def steps_of_50(monkeypatch):
     """Write every step, and let no step grow: as a target of some rows a second has it."""
-    monkeypatch.setattr(unfinished, "KEPT_EVERY", -1.0)
-    monkeypatch.setattr(unfinished, "QUICK", -1.0)
-    monkeypatch.setattr(unfinished, "CHECKED", 50)
+    monkeypatch.setattr(draw_shards, "KEPT_EVERY", -1.0)
+    monkeypatch.setattr(draw_shards, "QUICK", -1.0)
+    monkeypatch.setattr(draw_shards, "CHECKED", 50)
 
 
 @pytest.mark.usefixtures("steps_of_50")
@@ -69,7 +67,7 @@ def test_killed_at_random_rows(tmp_path, monkeypatch, case):
     whole = begun(tmp_path / "whole", blocks_a_shard)
     with monkeypatch.context() as patch:
         # Whole blocks, as many at once as there are.
-        patch.setattr(unfinished, "CHECKED", 64 * BLOCK)
+        patch.setattr(draw_shards, "CHECKED", 64 * BLOCK)
         draw_into(whole, Slow(), FLAT, n)
     store, kills = begun(tmp_path / "run", blocks_a_shard), 0
     target = Slow()
@@ -180,15 +178,13 @@ def test_parts_that_were_read_make_the_same_file(cut):
         rows = qr.Draws.from_arrays([0.0] * 10, [-1.0] * 10, items=items).rows
         whole = table_of(rows, 0)
         cuts = [whole.slice(0, cut), whole.slice(cut)]
-        read = [read_part(pa.BufferReader(file_of(part))) for part in cuts]
+        read = [read_part(file_of(part)) for part in cuts]
         assert file_of(joined(read)) == file_of(joined(cuts)) == file_of(whole)
-        assert file_of(joined([read_part(pa.BufferReader(file_of(whole)))])) == file_of(whole)
+        assert file_of(joined([read_part(file_of(whole))])) == file_of(whole)
 
 
 def file_of(table):
-    buffer = pa.BufferOutputStream()
-    write(table.replace_schema_metadata({"a": "b"}), buffer)
-    return buffer.getvalue().to_pybytes()
+    return bytes_of(table.replace_schema_metadata({"a": "b"}))
 
 
 FEATURE = """\
@@ -314,7 +310,7 @@ def test_a_large_model_computes_few_rows_at_once_whatever_the_time(lm, monkeypat
 
 def test_a_slow_model_that_is_killed_gives_the_same_bits(lm, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "NETWORK_WORK", 40 * lm.model.num_parameters() * 6)
-    monkeypatch.setattr(unfinished, "KEPT_EVERY", -1.0)
+    monkeypatch.setattr(draw_shards, "KEPT_EVERY", -1.0)
     left, target = [1000], lm * qr.features.contains("e")
 
     class Dying(RowMaker):

@@ -25,10 +25,10 @@ from quasir.cli.options import ContextNumber, Json, RunFolder, finite, opened
 from quasir.core.formatting import level_text, rounded_up
 from quasir.errors import InputError, QuasirError, UnreachableError
 from quasir.estimation.summary import Summary, shard_summary, summarise
+from quasir.runs.draw_shards import kept_draws
 from quasir.runs.integrity import command
 from quasir.runs.sampling import choose_beta
 from quasir.runs.stored_run import Run
-from quasir.runs.unfinished import kept_draws
 from quasir.store import Store
 from quasir.store.control import ask_to_stop, holder_ended
 

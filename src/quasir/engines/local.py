@@ -177,7 +177,6 @@ _work: Work | None = None
 
 
 def _begin(make: Make, threads: int, parent: int) -> None:
-    """Make this process a worker."""
     global _make
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends the work
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -77,10 +77,7 @@ class Ray:
         cpus = number("cpus_per_worker", self.cpus_per_worker)
         gpus = number("gpus_per_worker", self.gpus_per_worker)
         if not (0 <= cpus < float("inf") and 0 <= gpus < float("inf")):
-            raise InputError(
-                f"cpus_per_worker is {self.cpus_per_worker} and gpus_per_worker is "
-                f"{self.gpus_per_worker}, but neither may be below 0 or infinite."
-            )
+            raise InputError(f"{cpus:g} CPUs and {gpus:g} GPUs: neither is negative or infinite.")
 
     def map(
         self, make: Make, tasks: Sequence[Task], stop: Stop = lambda: None, here: Work | None = None
@@ -144,7 +141,6 @@ class Ray:
         )
 
     def _room(self, ray: Any) -> int:
-        """Return how many workers to ask for."""
         if self.workers is not None:
             return self.workers
         there = ray.cluster_resources()
@@ -157,8 +153,6 @@ class Ray:
 
 
 class _Actor:
-    """Loads its models, then does tasks."""
-
     def __init__(self, make: Make) -> None:
         self.work = make()
 
@@ -167,8 +161,6 @@ class _Actor:
 
 
 class _Worker:
-    """An actor, seen from the driver."""
-
     def __init__(self, ray: Any, actor: Any) -> None:
         self.ray, self.actor = ray, actor
 

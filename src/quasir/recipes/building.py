@@ -19,7 +19,7 @@ from quasir.core.formatting import escaped, short_repr
 from quasir.core.progress import Progress
 from quasir.core.types import Proposal
 from quasir.draws.draws import Draws
-from quasir.errors import QuasirError, RecipeError
+from quasir.errors import RecipeError
 from quasir.features import Feature
 from quasir.features.classifier import Classifier
 from quasir.features.similarity import SentenceModel
@@ -55,10 +55,7 @@ def build(
     """Load the models and make the features of a recipe in `folder`."""
     check_filled(recipe)
     if not allow_code and any(part.trust_remote_code for part in recipe.parts(Source)):
-        raise RecipeError(
-            "trust_remote_code runs Python code that comes with a model: read it, and give "
-            "--allow-code if you trust it."
-        )
+        raise RecipeError("trust_remote_code runs a model's code: give --allow-code to trust it.")
     loaded = {} if loaded is None else loaded
     recipe = located(recipe, folder)
     named = features_of(recipe, folder, allow_code, loaded)
@@ -202,7 +199,6 @@ class _Sources:
 
     @cached_property
     def base(self) -> Any:
-        """The base; it is made once."""
         return self.make(self.recipe.base)
 
     def make(self, source: Source) -> Any:
@@ -211,9 +207,8 @@ class _Sources:
             return self.base
         if source.searched:
             raise RecipeError(
-                "a search for a proposal belongs to a run, and is no part of a mixture: begin it "
-                "with `quasir run`, or with `quasir tune --guide`, and name the file that it "
-                "finds, as in proposal: {guide: {file: proposal.safetensors}}."
+                "a search for a proposal belongs to a run (`quasir run`, `quasir tune --guide`): "
+                "name the file that it finds, as in guide: {file: proposal.safetensors}."
             )
         if source.guide is not None:
             inner = self.make(source.model_copy(update={"guide": None, "share": None}))
@@ -255,7 +250,6 @@ class _Sources:
         return self._once(key, lambda: (_make_guide(spec, self.features, self.folder), named))[0]
 
     def _weights(self, name: str, **settings: Any) -> Any:
-        """Return an encoder-decoder and its tokenizer, loaded once."""
         from quasir.text.loading import load
 
         key = ("seq2seq", name, *settings.values())
@@ -348,10 +342,7 @@ def _make_guide(spec: GuideSpec, features: Mapping[str, Feature], folder: Path) 
                     f"the guide's boost names the feature {short_repr(name)}, which looks for no "
                     "words: give the words themselves, as in boost: {geologist: 20}."
                 )
-        try:
-            parts.append(guides.boost({features.get(n, n): f for n, f in given.items()}))
-        except QuasirError as error:
-            raise RecipeError(f"the guide's boost: {error}") from error
+        parts.append(guides.boost({features.get(n, n): f for n, f in given.items()}))
     made = parts[0]
     for part in parts[1:]:
         made = made * part

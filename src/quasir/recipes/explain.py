@@ -194,7 +194,6 @@ FOUND = "what a search will find"
 
 
 def _proposal(source: Source) -> str:
-    """Return a proposal in words."""
     if source.searched:
         return FOUND
     if (guide := source.guide) is not None:

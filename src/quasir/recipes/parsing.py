@@ -49,11 +49,9 @@ def find(name: str | Path) -> Path:
         ) from error
     if str(name) in BUILT_IN:
         return BUILT_IN[str(name)]
-    close = difflib.get_close_matches(str(name)[:80], BUILT_IN, 1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = _did_you_mean(str(name)[:80], BUILT_IN) or "There is no such file."
     raise RecipeError(
-        f"no recipe {short_repr(str(name), 200)}: {hint}There is no such file, and built in are "
-        f"{', '.join(BUILT_IN)}."
+        f"no recipe {short_repr(str(name), 200)}: {hint} Built in are {', '.join(BUILT_IN)}."
     )
 
 
@@ -92,9 +90,7 @@ class _Plain(yaml.SafeDumper):
 def from_dict(value: Mapping[str, Any], context: str | None = None, **changes: Any) -> Recipe:
     """Check a recipe that is given as a dictionary, as its YAML file would hold it."""
     if not isinstance(value, Mapping):
-        raise RecipeError(
-            f"a recipe is a mapping such as {{'base': ...}}, but {short_repr(value)} was given."
-        )
+        raise RecipeError(f"a recipe is a mapping, {{'base': ...}}, but not {short_repr(value)}.")
     try:
         text = yaml.dump(dict(value), Dumper=_Plain, sort_keys=False, allow_unicode=True)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -127,7 +123,6 @@ def _choose_installed(part: Part) -> dict[str, Any]:
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file, or say why it is none."""
     name = escaped(str(path), 300)
     try:
         if not path.is_file():
@@ -138,10 +133,8 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise RecipeError(f"{name} cannot be read: {error.strerror or error}.") from error
     if len(content) > 4 * LARGEST_TEXT:
-        raise RecipeError(
-            f"{name}, line 1: the file is too large: a recipe has at most {LARGEST_TEXT:,} "
-            "characters. Make a larger base as a Table in Python."
-        )
+        most = f"at most {LARGEST_TEXT:,} characters are read"
+        raise RecipeError(f"{name}, line 1: the file is too large: {most}.")
     return decode(content, name, RecipeError)
 
 
@@ -175,7 +168,12 @@ def _message(mistake: Any, tree: Node, file: str) -> RecipeError:
             f"{where} must be a text, but YAML reads {written} as {read_as(value)}: quote it, as "
             f'in "{written}"'
         )
-    said = mistake["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    said = (
+        mistake["msg"]
+        .removeprefix("Value error, ")
+        .removesuffix(".")
+        .replace("Input should be", "must be", 1)
+    )
     message = f"{where}: {WANTED.get(kind, said)}"
     if not isinstance(value, (dict, BaseModel)):
         is_number = isinstance(node.content, (int, float))
@@ -189,7 +187,6 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _known_keys(steps: list[Any]) -> list[str]:
-    """Return the known keys at the place of a wrong one."""
     part: type[BaseModel] = Recipe
     named = False  # whether the next step is a name that the user chose
     for step in steps[:-1]:
@@ -207,11 +204,8 @@ def _part_in(kind: Any) -> type[BaseModel] | None:
 
 def _mistakes(recipe: Recipe) -> Mistakes:
     """Yield what is wrong with a recipe whose parts are right one by one."""
-    for field, names in (
-        ("want", recipe.want),
-        ("lambda", recipe.coefficients),
-        ("fitted", recipe.fitted),
-    ):
+    asked = {"want": recipe.want, "lambda": recipe.coefficients, "fitted": recipe.fitted}
+    for field, names in asked.items():
         for name in names:
             if name not in recipe.features:
                 hint = _did_you_mean(name, recipe.features) or (
@@ -221,37 +215,22 @@ def _mistakes(recipe: Recipe) -> Mistakes:
                 yield f"there is no feature {short_repr(name)}: {hint}", [field, name]
     for name, moment in recipe.want.items():
         if recipe.features[name].is_boolean and not 0 <= moment <= 1:
-            yield (
-                f"{escaped(name)} is true or false, so its mean is between 0 and 1, but {moment:g} "
-                "is wanted",
-                ["want", name],
-            )
+            said = f"is true or false, so its mean is between 0 and 1, but {moment:g} is wanted"
+            yield f"{escaped(name)} {said}", ["want", name]
     for name in recipe.coefficients:
         if name in recipe.want:
-            yield (
-                f"{escaped(name)} stands under want and under lambda: a tilt is given under "
-                "lambda, a constraint under want",
-                ["lambda", name],
-            )
+            said = "a tilt is given under lambda, a constraint under want, and this is under both"
+            yield f"{escaped(name)}: {said}", ["lambda", name]
     for name in recipe.fitted:
         if name not in recipe.want:
-            yield (
-                f"{escaped(name)} has a lambda under fitted, but no constraint under want: a tilt "
-                "without a constraint stands under lambda",
-                ["fitted", name],
-            )
+            said = "has a lambda under fitted, but no constraint under want"
+            yield f"{escaped(name)} {said}", ["fitted", name]
         elif recipe.want[name] in (0.0, 1.0) and recipe.features[name].is_boolean:
-            yield (
-                f"{escaped(name)} holds for every item ({recipe.want[name]:g} is wanted), so it "
-                "has no lambda: leave it out of fitted",
-                ["fitted", name],
-            )
+            said = "holds for every item, so it has no lambda: leave it out of fitted"
+            yield f"{escaped(name)} {said}", ["fitted", name]
     if recipe.fitted and recipe.unfitted:
-        yield (
-            f"fitted has no lambda of {escaped(', '.join(recipe.unfitted))}: each lambda depends "
-            "on the others, so give all of them, or leave fitted out to have them fitted",
-            ["fitted"],
-        )
+        said = f"fitted has no lambda of {escaped(', '.join(recipe.unfitted))}"
+        yield f"{said}: give all of them, or leave fitted out", ["fitted"]
     base = recipe.base
     if base.given(("mixture", "round_trip", "source")):
         yield "a base is a causal model, a table or a Poisson", ["base"]
@@ -259,10 +238,7 @@ def _mistakes(recipe: Recipe) -> Mistakes:
         yield "base names no model, server, table or Poisson", ["base"]
     for field, source in (("base", base), ("proposal", recipe.proposal)):
         if "weight" in source.model_fields_set:
-            yield (
-                f"a weight means something only in a mixture, and {field} is none: leave it out",
-                [field, "weight"],
-            )
+            yield f"a weight goes only in a mixture, and {field} is none", [field, "weight"]
     if base.model is None and base.server is None:
         yield from _without_model(recipe.proposal, ["proposal"])
 
@@ -273,8 +249,4 @@ def _without_model(source: Source, steps: list[Any]) -> Mistakes:
         yield from _without_model(part, [*steps, "mixture", i])
     if source.model is None and source.server is None and source.of_model:
         name = source.of_model[0]
-        yield (
-            f"{name} is a setting of a model, but the proposal names no model, and the base has "
-            "none: give the proposal a model, a table or a poisson",
-            [*steps, name],
-        )
+        yield f"{name} is a setting of a model, but the proposal names no model", [*steps, name]

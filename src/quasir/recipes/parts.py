@@ -12,7 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from quasir import features
 from quasir.core.formatting import short_repr
 from quasir.core.streams import LARGEST_SEED
-from quasir.errors import InputError
 from quasir.features import Feature
 from quasir.guides import Language, choice, grammar, json_schema, regex
 
@@ -31,7 +30,6 @@ def _real(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Turn 1e5 and 1.0e+5 into integers."""
     number = value if isinstance(value, int) else _real(value)
     return int(number) if isinstance(number, float) and number.is_integer() else value
 
@@ -79,6 +77,16 @@ class Part(BaseModel):
     def given(self, names: tuple[str, ...]) -> list[str]:
         """Return which of these fields are not None."""
         return [name for name in names if getattr(self, name) is not None]
+
+    def only(self, what: str, names: tuple[str, ...]) -> str:
+        """Return the one of these fields that is given; refuse none or several."""
+        kinds = self.given(names)
+        if len(kinds) != 1:
+            raise ValueError(
+                f"{what} is of exactly one kind, but this has {' and '.join(kinds) or 'none'}: "
+                f"give one of {', '.join(names)}"
+            )
+        return kinds[0]
 
     def parts(self, kind: type[P]) -> Iterator[P]:
         """Yield all parts of one kind within it, and itself if it is of that kind."""
@@ -131,20 +139,12 @@ class LanguageSpec(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> LanguageSpec:
-        kinds = self.given(tuple(LANGUAGES))
-        if len(kinds) != 1:
-            raise ValueError(
-                f"a language is of exactly one kind, but this has {' and '.join(kinds) or 'none'}: "
-                f"give one of {', '.join(LANGUAGES)}"
-            )
+        self.only("a language", tuple(LANGUAGES))
         tried = self
         if self.regex is not None:  # the values of a context's fields are not known yet
             plain = put_fields(self.regex, lambda name: "x")
             tried = self.model_copy(update={"regex": plain})
-        try:
-            tried.make("language")
-        except InputError as error:
-            raise ValueError(str(error).removesuffix(".")) from error
+        tried.make("language")
         return self
 
     def make(self, name: str) -> Language:
@@ -188,10 +188,7 @@ class ClassifierSpec(Part):
 
     @model_validator(mode="after")
     def _sound(self) -> ClassifierSpec:
-        try:
-            self.make("classifier")
-        except InputError as error:
-            raise ValueError(str(error).removesuffix(".")) from error
+        self.make("classifier")
         return self
 
     def make(self, name: str) -> Feature:
@@ -234,35 +231,22 @@ class FeatureSpec(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> FeatureSpec:
-        kinds = self.given(("named", *FEATURE_KINDS))
-        if len(kinds) != 1:
-            raise ValueError(
-                f"a feature is of exactly one kind, but this has {' and '.join(kinds) or 'none'}: "
-                f"give one of {', '.join(FEATURE_KINDS)}, or the name of a built-in one "
-                f"({', '.join(features.NAMED)})"
-            )
+        kind = self.only("a feature", ("named", *FEATURE_KINDS))
         if self.named is not None and self.named not in features.NAMED:
             raise ValueError(
                 f"no feature is called {short_repr(self.named)}: built in are "
                 f"{', '.join(features.NAMED)}; define others as in {{contains: word}}"
             )
-        if kinds[0] in WORDS:
-            try:  # so that a wrong pattern is found with its line
-                self.make(kinds[0])
-            except InputError as error:
-                raise ValueError(str(error).removesuffix(".")) from error
+        if kind in WORDS:
+            self.make(kind)  # so that a wrong pattern is found with its line
         elif self.case is not None:
             raise ValueError("case goes with words, contains or search")
         if self.python is not None:
             check_beside(self.python.rpartition(":")[0], "the code")
         declared = self.given(("boolean", "low", "high"))
-        if self.batched is not None and self.python is None:
-            raise ValueError("batched goes with python: built-in features read texts as they can")
-        if declared and self.python is None:
-            raise ValueError(
-                f"{' and '.join(declared)} declare what a feature of your own (python) can be; "
-                "built-in ones know it"
-            )
+        own = self.given(("batched", "boolean", "low", "high"))
+        if own and self.python is None:
+            raise ValueError(f"{' and '.join(own)}: only features of your own (python) have it")
         if self.boolean and len(declared) > 1:
             raise ValueError("a boolean feature is 0 or 1: leave out low and high")
         if self.low is not None and self.high is not None and self.low >= self.high:
@@ -297,8 +281,7 @@ class FeatureSpec(Part):
             return features.pronouns(self.pronouns, name=name)
         if self.length is not None:
             return features.length(self.length, name=name)
-        if self.similarity is not None:
-            near = self.similarity
+        if (near := self.similarity) is not None:
             return features.similarity(near.text, near.above, embed=near.model, name=name)
         if self.language is not None:
             return self.language.make(name).feature

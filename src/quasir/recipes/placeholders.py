@@ -44,8 +44,7 @@ class Context:
         if found is None:
             raise InputError(
                 f"{self.where}: this context has no field {short_repr(name)}, which the recipe "
-                f"refers to; its fields are {_names(self.fields)}. Add it, or name the column with "
-                "--column."
+                f"refers to; its fields are {_names(self.fields)}."
             )
         if isinstance(found, bool) or not isinstance(found, (str, int, float)):
             raise InputError(
@@ -66,10 +65,7 @@ def read_contexts(
         name = "contexts"
         found = ((f"contexts[{i}]", value) for i, value in enumerate(source))
     else:
-        raise InputError(
-            f"contexts are {short_repr(source)}, but must be a file, or a list of texts or "
-            "dictionaries."
-        )
+        raise InputError(f"contexts must be a file or a list, not {short_repr(source)}.")
     made: list[Context] = []
     seen: dict[str, str] = {}
     for where, value in found:
@@ -93,7 +89,6 @@ def _names(fields: Mapping[str, Any]) -> str:
 
 
 def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str, Any]:
-    """Return the fields of one context."""
     if isinstance(value, str):
         value = {plain: value} if value.strip() else {}
     elif not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -106,10 +101,8 @@ def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str,
         raise InputError(f"{where}: this context is empty: leave it out.")
     if column is not None:
         if fields.get(column) is None:
-            raise InputError(
-                f"{where}: this context has no {short_repr(column)}; its fields are "
-                f"{_names(fields)}."
-            )
+            there = _names(fields)
+            raise InputError(f"{where}: no {short_repr(column)} here; its fields are {there}.")
         fields = {column: fields[column]}
     try:
         json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
@@ -125,10 +118,7 @@ def _read(path: Path, name: str) -> Iterator[tuple[str, Any]]:
     """Yield each context of a file with the place that messages name."""
     kind = path.suffix.lower()
     if kind not in KINDS:
-        raise InputError(
-            f"{name} is no file of contexts: its name must end in {', '.join(KINDS[:-1])} or "
-            f"{KINDS[-1]}."
-        )
+        raise InputError(f"{name} is no file of contexts: it must end in {', '.join(KINDS)}.")
     try:
         if not path.is_file():
             raise InputError(f"{name} does not exist, or is no file: give a file of contexts.")
@@ -162,19 +152,13 @@ def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
     try:
         names = next(reader, [])
         if not all(column.strip() for column in names) or len(set(names)) < len(names):
-            raise InputError(
-                f"{name}, line 1: the first line names the columns, and one is empty or stands "
-                "there twice."
-            )
+            raise InputError(f"{name}, line 1: a column's name is empty, or stands there twice.")
         start = reader.line_num + 1
         for row in reader:
             where = f"{name}, line {start}"
             start = reader.line_num + 1
             if len(row) != len(names):
-                raise InputError(
-                    f"{where}: {len(row)} cells, but the first line names {len(names)} columns: "
-                    "quote cells that hold commas."
-                )
+                raise InputError(f"{where}: {len(row)} cells, but the first line has {len(names)}.")
             yield where, dict(zip(names, row, strict=True))
     except csv.Error as error:
         raise InputError(
@@ -183,7 +167,6 @@ def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -228,10 +211,7 @@ def refuse_missing(recipe: Recipe, contexts: list[Context]) -> None:
     names = fields_of(recipe)
     if not names:
         there = ", ".join(f"{{{name}}}" for name in contexts[0].fields)
-        raise InputError(
-            f"the recipe refers to no field of the contexts, such as {there}, so all contexts "
-            "would give the same: put a field into a prompt, a chat, a source or a feature."
-        )
+        raise InputError(f"the recipe refers to no field of the contexts, as {there}: put one in.")
     for context in contexts:
         for name in names:
             context.value(name)
@@ -240,20 +220,14 @@ def refuse_missing(recipe: Recipe, contexts: list[Context]) -> None:
 def fill_one(recipe: Recipe, context: str) -> Recipe:
     """Return a recipe with its one field filled in; refuse none, several, or an empty context."""
     if not context.strip() or f"{{{NAME}}}" in context:
-        raise RecipeError(
-            f"the context is {short_repr(context)}: it must be a text, and cannot have {{{NAME}}} "
-            "in it."
-        )
+        raise RecipeError(f"the context is {short_repr(context)}: give a text without {{{NAME}}}.")
     names = fields_of(recipe)
-    if not names:
+    if len(names) != 1:
+        there = ", ".join(f"{{{name}}}" for name in names)
+        there = f"the fields {there}" if names else f"no field {{{NAME}}}"
         raise RecipeError(
-            f"a context is given, but the recipe has no field {{{NAME}}} to put it in: leave "
-            "--context out, or write the field into a prompt, a source or a feature."
-        )
-    if len(names) > 1:
-        raise RecipeError(
-            f"the recipe has the fields {', '.join(f'{{{name}}}' for name in names)}, and one "
-            "context is a text for one field: give a file with all of them by --contexts."
+            f"the recipe has {there}, and a context fills one: leave --context out, or give a file "
+            "with all fields by --contexts."
         )
     return fill(recipe, Context(0, {names[0]: context}, "--context"))
 
@@ -268,7 +242,6 @@ def check_filled(recipe: Recipe) -> None:
 
 
 def _fill_part(part: Part, value: Callable[[str], str]) -> dict[str, Any]:
-    """Return the new texts of one part."""
     new: dict[str, Any] = {}
     for name, escape in part.templates.items():
         text = getattr(part, name)

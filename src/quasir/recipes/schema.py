@@ -131,19 +131,12 @@ class Source(Part):
         kinds = self.given(("table", "poisson", "round_trip", "mixture"))
         of_model = self.given(tuple(self.of_model))
         if len(kinds) > 1 or (kinds and of_model):
-            raise ValueError(
-                f"{' and '.join([*kinds, *of_model])} do not go together: give a model with its "
-                "settings, or one of table, poisson, round_trip and mixture"
-            )
+            raise ValueError(f"{' and '.join([*kinds, *of_model])} do not go together")
         if self.guide is not None and (kinds or self.source is not None):
-            raise ValueError(
-                f"a guide goes with a causal model, not with {(kinds or ['source'])[0]}"
-            )
+            raise ValueError(f"a guide goes with a causal model, not with {[*kinds, 'source'][0]}")
         loaded = self.given(("adapter", "revision", "source", "guide"))
         if self.server is not None and loaded:
-            raise ValueError(
-                f"{' and '.join(loaded)} do not go with a server, which has loaded its model"
-            )
+            raise ValueError(f"{' and '.join(loaded)} do not go with a server")
         if self.auto and (kinds or of_model or self.guide is not None):
             raise ValueError("auto is a search for a proposal: leave everything else out")
         if self.share is not None and self.words:
@@ -151,10 +144,7 @@ class Source(Part):
         if self.share is not None and self.guide is None:
             raise ValueError("share is the base's share of a guided model: it needs a guide")
         if len(before := self.given(("prompt", "chat", "source"))) > 1:
-            raise ValueError(
-                f"{' and '.join(before)} do not go together: a causal model has a prompt or a "
-                "chat, an encoder-decoder has a source"
-            )
+            raise ValueError(f"{' and '.join(before)} do not go together: give one")
         if self.revision is not None and self.model and self.model.startswith("quasir/"):
             raise ValueError(f"{short_repr(self.model)} has no revisions: leave revision out")
         weights = {f"part {i}": one.weight for i, one in enumerate(self.mixture or (), start=1)}
@@ -162,12 +152,9 @@ class Source(Part):
         total = sum(weights.values())
         if not math.isfinite(total):
             raise ValueError(f"the weights of {of} add up to more than a float can hold (1e308)")
-        for name, weight in weights.items():
-            if weight / total == 0.0:
-                raise ValueError(
-                    f"the weight of {escaped(name)} in {of}, {weight:g}, is 0 beside the sum "
-                    f"{total:g}"
-                )
+        small = [name for name, weight in weights.items() if weight / total == 0.0]
+        if small:
+            raise ValueError(f"the weight of {escaped(small[0])} in {of} is 0 beside the sum")
         return self
 
     @property
@@ -199,7 +186,6 @@ class Source(Part):
 
 
 def _field(option: Option) -> Any:
-    """Return the field of a way to choose beta, with its range."""
     limits: dict[str, Any] = {"gt" if option.excludes_low else "ge": option.low}
     if option.high < math.inf:
         limits["le"] = option.high
@@ -220,15 +206,9 @@ class Choice(_Options):  # type: ignore[misc]
     def _one(self) -> Choice:
         names = self.given(tuple(OPTIONS))
         if len(names) != 1:
-            raise ValueError(
-                f"beta is chosen by exactly one quantity, but there are {len(names)}: give one of "
-                f"{', '.join(OPTIONS)}"
-            )
+            raise ValueError(f"beta is chosen by exactly one quantity of {', '.join(OPTIONS)}")
         if self.confidence is not None and names[0] not in GUARANTEED:
-            raise ValueError(
-                f"confidence goes with what can be guaranteed, {', '.join(GUARANTEED)}, not with "
-                f"{names[0]}"
-            )
+            raise ValueError(f"confidence goes with {', '.join(GUARANTEED)}, not with {names[0]}")
         return self
 
     @property

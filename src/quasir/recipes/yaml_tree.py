@@ -89,10 +89,7 @@ def read_tree(text: str, file: str) -> Node:
     text = text.removeprefix("\ufeff")
     place = Place(file)
     if len(text) > LARGEST_TEXT:
-        raise place.error(
-            f"the file has {len(text):,} characters, but a recipe has at most {LARGEST_TEXT:,}: "
-            "make a larger base as a Table in Python"
-        )
+        raise place.error(f"the file is too large: at most {LARGEST_TEXT:,} characters are read")
     wrong = Reader.NON_PRINTABLE.search(text)
     if wrong:
         place.line = text.count("\n", 0, wrong.start()) + 1
@@ -131,7 +128,6 @@ class _Reader:
             raise self.place.error(f"this is no YAML: {problem}") from error
 
     def node(self, event: Any, depth: int) -> Node:
-        """Read the node that begins with an event."""
         node = Node(self.place.line, None)
         if event.anchor is not None:
             raise self.place.error(
@@ -144,25 +140,19 @@ class _Reader:
             )
         self.values += 1
         if self.values > MOST_VALUES:
-            raise self.place.error(
-                f"up to here there are more than {MOST_VALUES:,} values: no recipe needs so many"
-            )
+            raise self.place.error(f"there are more than {MOST_VALUES:,} values up to here")
         if isinstance(event, yaml.ScalarEvent):
             node.content, node.raw = self._scalar(event), event.value
             return node
         if depth > DEEPEST:
-            raise self.place.error(
-                f"brackets or indents are nested more than {DEEPEST} deep, which no recipe needs"
-            )
+            raise self.place.error(f"brackets or indents are nested more than {DEEPEST} deep")
         mapping = isinstance(event, yaml.MappingStartEvent)
         node.content = {} if mapping else []
         while not isinstance(event := next(self.events), yaml.CollectionEndEvent):
             if mapping:
                 line, key = self.place.line, self._key(event, depth)
                 if key in node.content:
-                    raise self.place.error(
-                        f"{escaped(key)} is given twice; only the last would count"
-                    )
+                    raise self.place.error(f"{escaped(key)} is given twice")
                 node.content[key] = (line, self.node(next(self.events), depth + 1))
             else:
                 node.content.append(self.node(event, depth + 1))

@@ -115,12 +115,9 @@ def page(
         data_json=Markup(as_json(data)),
         suspicious=[check for check in checks if check.suspicious],
         estimates=[
-            (
-                heading_of(key),
-                meaning_of(key),
-                rate_phrase(part) if key == "acceptance_rate" else phrase(part),
-            )
+            (heading_of(key), meaning_of(key), said(part))
             for key, part in certificate.rows()
+            for said in [rate_phrase if key == "acceptance_rate" else phrase]
         ],
         exactness=exactness_sentence(curve, certificate),
         expected=expectations(wanted),
@@ -212,7 +209,6 @@ def _render(name: str, script: str, style: str, **values: Any) -> str:
 
 
 def _first_texts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the first accepted texts, each in pieces with the colours of its features."""
     beta, hue = data["log_beta"][data["chosen"]], [one["colour"] for one in data["features"]]
     return [
         {
@@ -258,12 +254,8 @@ def page_data(
         ],
         "warnings": list(warnings),
         "features": [
-            {
-                "name": feature.name,
-                "colour": colours[feature.name][0],
-                "coloured": feature.spans is not None,
-            }
-            for feature in features
+            {"name": one.name, "colour": colours[one.name][0], "coloured": one.spans is not None}
+            for one in features
         ],
         "panels": panels(curve, order, colours),
         "kept_items": accepted.draws.items is not None,
@@ -311,11 +303,9 @@ def panels(curve: Curve, order: NDArray[np.intp], colours: dict[str, Hue]) -> li
         if name == "moments":
             if shares:
                 out.append(_panel(title, note, shares, range=ends))
-            for one in moments:
-                if one not in shares:
-                    out.append(
-                        _panel(f"Feature {one['name']}", "Its mean over the samples.", [one])
-                    )
+            own = [one for one in moments if one not in shares]
+            mean = "Its mean over the samples."
+            out += [_panel(f"Feature {one['name']}", mean, [one]) for one in own]
         elif drawn[name]:
             out.append(_panel(title, note, drawn[name], range=ends))
     out[0]["points"] = [_start("q", curve.proposal), _start("q_proj", curve.projection)]
@@ -329,10 +319,8 @@ def _panel(title: str, note: str, lines: list[dict[str, Any]], **more: Any) -> d
 
 def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
     said = [phrase(part) for part in parts]
-    return {
-        "name": name,
-        "colour": hue[0],
-        "dashed": hue[1],
+    look = {"name": name, "colour": hue[0], "dashed": hue[1]}
+    return look | {
         "value": [_known(part) for part in parts],
         "low": [_short(part.low) for part in parts],
         "high": [_short(part.high) for part in parts],
@@ -342,14 +330,10 @@ def _line(name: str, parts: list[Estimate], hue: Hue) -> dict[str, Any]:
 
 
 def _guaranteed(most: list[float]) -> dict[str, Any]:
-    """Return the line of a guarantee: an upper bound, which has no band."""
-    none = dict.fromkeys(("low", "high"), [None] * len(most))
-    return {
-        "name": "guaranteed (95 %)",
-        "colour": GUARANTEED,
-        "dashed": False,
+    look = {"name": "guaranteed (95 %)", "colour": GUARANTEED, "dashed": False}
+    return look | {
         "value": [_short(bound) for bound in most],
-        **none,
+        **dict.fromkeys(("low", "high"), [None] * len(most)),
         "main": [f"at most {number_text(rounded_up(bound))}" for bound in most],
         "rest": [""] * len(most),
     }

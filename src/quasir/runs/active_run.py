@@ -31,8 +31,7 @@ from quasir.recipes.placeholders import (
 from quasir.recipes.schema import Recipe, Source
 from quasir.runs.contexts import Builder, Entry, WorkerSpec, entries_of, write_table
 from quasir.runs.draw_shards import draw_missing
-from quasir.runs.finding import DRAWS, FILE, find_proposal, searches, was_found
-from quasir.runs.fitting import FIT, fit_lambdas
+from quasir.runs.fitting import DRAWS, FILE, FIT, find_proposal, fit_lambdas, searches, was_found
 from quasir.runs.integrity import (
     must_be_possible,
     read_checked,
@@ -87,10 +86,7 @@ def prepare(
     elif not over:
         check_filled(read)
         if read.over is not None:
-            raise InputError(
-                f"over: {read.over} says what a mean is over, but this run has no contexts: give "
-                "them with --contexts, or leave over out."
-            )
+            raise InputError(f"over: {read.over} is of contexts, and this run has no contexts.")
     return Order(read, recipe_dir, folder, given)
 
 
@@ -284,7 +280,6 @@ def _all_examined(builder: Builder, entries: list[Entry], reporter: Reporter) ->
 
 
 def _examined(builder: Builder, entry: Entry, checks: int) -> Entry:
-    """Return a context with what is known about it; refuse a proposal that cuts its target."""
     target, proposal = builder.pair(entry)
     check_pair(target, proposal)
     refuse_cut_support(target, proposal)

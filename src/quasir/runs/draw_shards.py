@@ -1,13 +1,19 @@
-"""Drawing into a store, shard by shard; a stopped run goes on within its last shard."""
+"""Drawing into a store, shard by shard; what is drawn of a shard under way is kept in parts.
+
+A stopped run goes on there. A shard of a run over contexts holds pieces of several contexts.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,19 +21,12 @@ from quasir.core.progress import Progress, progress_of
 from quasir.core.streams import BLOCK, DrawStreams
 from quasir.core.types import Part, Proposal, Request, Target, optional_attribute
 from quasir.draws.ceiling import RatioBounds, ratio_bounds
-from quasir.draws.draw_blocks import RowMaker, cut_warnings, rows_at_once
+from quasir.draws.draw_blocks import AT_ONCE, CHECKED, RowMaker, cut_warnings, rows_at_once
 from quasir.draws.draws import Draws
 from quasir.engines import Engine, Local
 from quasir.engines.engine import Task, Work
-from quasir.errors import StoreError
-from quasir.runs.contexts import Entry
-from quasir.runs.unfinished import (
-    UNFINISHED,
-    draw_shard,
-    keep_short_shard,
-    kept_draws,
-    kept_of_each,
-)
+from quasir.errors import QuasirError, StoreError
+from quasir.runs.contexts import Builder, Entry
 from quasir.store import Rows, Shard, Store
 from quasir.store.control import clear_stop, stop_asked
 from quasir.store.locations import Location, location_of
@@ -37,20 +36,146 @@ from quasir.store.store import CONTEXT, ContextStore, Piece, between, write_shar
 if TYPE_CHECKING:
     import pyarrow as pa
 
+UNFINISHED = "unfinished"  # the folder of the parts, beside the shards
+KEPT_EVERY = 2.0  # seconds of work after which what is drawn of a shard is written
+QUICK, SLOW = 0.25, 1.0
+"""Seconds of one step: below the first steps grow, above the second they shrink."""
+
+
+def draw_shard(
+    make: Callable[[int, int], pa.Table],
+    task: Task,
+    location: Location,
+    origin: Origin,
+    at_once: int | None,
+    tell: Callable[[int], None],
+) -> tuple[pa.Table, int, list[str]]:
+    """Draw a shard from row to row, after those that an earlier process has kept."""
+    from quasir.store.shard_format import joined
+
+    number, size = task
+    parts = _Parts(location, number, origin)
+    tables = parts.read(size, at_once)
+    kept = done = sum(len(table) for table in tables)
+    fresh: list[pa.Table] = []
+    step, last = CHECKED, time.monotonic()
+    try:
+        while done < size:
+            start = time.monotonic()
+            stop = _stop(done, size, step, at_once)
+            fresh.append(make(done, stop))
+            done = stop
+            tell(done)
+            now = time.monotonic()
+            if now - start < QUICK:
+                step = min(4 * step, AT_ONCE * BLOCK)
+            elif now - start > SLOW:
+                step = max(step // 2, 1)
+            if now - last > KEPT_EVERY and done < size:
+                tables.append(joined(fresh))
+                fresh.clear()
+                parts.write(tables[-1], done)
+                last = time.monotonic()
+    except BaseException:
+        if fresh:
+            with contextlib.suppress(QuasirError, OSError):
+                parts.write(joined(fresh), done)
+        raise
+    return joined([*tables, *fresh]), kept, parts.names
+
+
+def _stop(done: int, size: int, step: int, at_once: int | None) -> int:
+    """Return where the next rows end: at a multiple of `at_once`, or after about `step` rows."""
+    if at_once is not None:
+        return min((done // at_once + 1) * at_once, size)
+    left = BLOCK - done % BLOCK
+    if left < BLOCK or step < BLOCK:
+        return min(done + min(step, left), size)
+    return min(done + step // BLOCK * BLOCK, size)
+
+
+def kept_draws(store: Store) -> int:
+    """Return how many draws a run has, with those of shards that are not whole yet."""
+    return sum(kept_of_each(store).values())
+
+
+def kept_of_each(store: Store) -> dict[int, int]:
+    """Return how many draws a run has of each shard."""
+    ends = {number: shard.draws for number, shard in store.shards.items()}
+    for name in store.location.within(UNFINISHED).names():
+        with contextlib.suppress(ValueError):
+            number, start, stop = _rows_in(name)
+            if start <= ends.get(number, 0):
+                ends[number] = max(stop, ends.get(number, 0))
+    return ends
+
+
+def keep_short_shard(store: Store, number: int, at_once: int | None) -> None:
+    """Make a shard with too few draws its own first part, so that only the rest is drawn."""
+    from quasir.store.shard_format import read_part
+
+    shard = store.shards[number]
+    kept = shard.draws if at_once is None else shard.draws // at_once * at_once
+    with contextlib.suppress(ValueError, OSError, StoreError):
+        content = store.location.content(shard_name(number))
+        if kept and hashlib.sha256(content).hexdigest() == shard.sha256:
+            rows = read_part(content).slice(0, kept)
+            _Parts(store.location, number, store.origin).write(rows, kept)
+
+
+class _Parts:
+    """The parts of one shard; the name of each has its rows and the hash of its content."""
+
+    def __init__(self, location: Location, number: int, origin: Origin) -> None:
+        self.location, self.number, self.origin = location.within(UNFINISHED), number, origin
+        self.names: list[str] = []
+
+    def write(self, table: pa.Table, stop: int) -> None:
+        from quasir.store.shard_format import bytes_of
+
+        start = stop - len(table)
+        content = bytes_of(table.replace_schema_metadata(self._mark(start)))
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        name = f"{self.number:05d}-{start:07d}-{stop:07d}-{digest}.parquet"
+        self.location.write(name, lambda temporary: temporary.write_bytes(content))
+        self.names.append(name)
+
+    def read(self, size: int, at_once: int | None) -> list[pa.Table]:
+        """Return the rows that are there from the first on; a part that is wrong ends them."""
+        from quasir.store.shard_format import read_part
+
+        tables, done = list[pa.Table](), 0
+        for name in self.location.names():
+            with contextlib.suppress(ValueError, OSError):
+                number, start, stop = _rows_in(name)
+                # Rows of a network begin where they would have begun without a stop.
+                fits = at_once is None or stop % at_once == 0 or stop == size
+                if number != self.number or start != done or stop > size or not fits:
+                    continue
+                content = self.location.content(name)
+                if hashlib.sha256(content).hexdigest()[:32] not in name:
+                    continue
+                table = read_part(content)
+                marked = self._mark(start).items() <= (table.schema.metadata or {}).items()
+                if marked and len(table) == stop - start:
+                    tables.append(table)
+                    self.names.append(name)
+                    done = stop
+        return tables
+
+    def _mark(self, start: int) -> dict[bytes, bytes]:
+        return self.origin.mark(self.number) | {b"start": json.dumps(start).encode()}
+
+
+def _rows_in(name: str) -> list[int]:
+    """Return the shard of a part, its first row, and where it ends."""
+    return [int(x) for x in name.split("-")[:3]]
+
+
 CONTEXTS_AT_ONCE = 512
 """Contexts whose targets and proposals are in memory at once; each takes some 40 KB."""
 PASSES = 1e-4
 """How far apart two machines may find the log of one ceiling: float32 passes differ by less."""
-
-
-class Pairs(Protocol):
-    """Makes the target and the proposal of each context, as `contexts.Builder` does."""
-
-    def pair(self, entry: Entry) -> tuple[Target, Proposal]:
-        """Return the target and the proposal of a context."""
-
-    def release(self, entry: Entry) -> None:
-        """Forget what was computed for a context."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +195,9 @@ class Given:
     def __call__(self) -> Given:
         """Return it in another process, to which it was sent."""
         return self
+
+
+Pairs: TypeAlias = Given | Builder  # what makes the target and the proposal of each context
 
 
 def draw_into(
@@ -189,10 +317,8 @@ def _see(location: Location, number: int, machine: str) -> None:
         location.identity(shard_name(number))
     except OSError as error:
         raise StoreError(
-            f"{shard_name(number)} was written by a worker on {machine} to "
-            f"{location.address}, but this process does not see it there: the machines do not "
-            "share that folder. Give a folder that they share, or an address such as "
-            "s3://bucket/run with --shards-at."
+            f"{shard_name(number)} was written on {machine} to {location.address}, which is not "
+            "seen here: give a folder that all machines share, or --shards-at s3://bucket/run."
         ) from error
 
 
@@ -262,7 +388,6 @@ class ShardWork:
         return work
 
     def _successive(self, pairs: Pairs, task: Task) -> Callable[[int, int], pa.Table]:
-        """Return what makes rows of a shard whose draws follow each other."""
         from quasir.store.shard_format import table_of
 
         (entry,) = self.entries
@@ -271,7 +396,6 @@ class ShardWork:
         return lambda start, stop: table_of(rows(first + start, first + stop).rows, first + start)
 
     def _mixed(self, pairs: Pairs, pieces: list[Piece]) -> Callable[[int, int], pa.Table]:
-        """Return what makes rows of a shard that holds pieces of contexts."""
         from quasir.store.shard_format import joined, table_of
 
         def make(start: int, stop: int) -> pa.Table:
@@ -292,40 +416,28 @@ class ShardWork:
         return make
 
 
-class Stretch(NamedTuple):
-    """Rows of one block of a context."""
-
-    entry: Entry
-    block: int
-    start: int
-    stop: int
-
-
 def draw_together(
     pairs: Pairs, entries: Sequence[Entry], pieces: Sequence[Piece], check: bool = True
 ) -> list[Draws]:
     """Return the draws of some pieces, by their blocks."""
     stretches = [
-        Stretch(entries[i], block, max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK))
+        (entries[i], block, max(start - block * BLOCK, 0), min(stop - block * BLOCK, BLOCK))
         for i, start, stop in pieces
         for block in range(start // BLOCK, -(-stop // BLOCK))
     ]
-    made = {s.entry.index: pairs.pair(s.entry) for s in stretches}
-    every = [made[s.entry.index] for s in stretches]
-    streams = [DrawStreams(s.entry.seed) for s in stretches]
+    made = {entry.index: pairs.pair(entry) for entry, *_ in stretches}
+    every = [made[entry.index] for entry, *_ in stretches]
+    streams = [DrawStreams(entry.seed) for entry, *_ in stretches]
     together = optional_attribute(every[0][1], "sample_together")
-    found: Sequence[Part | None] | None = None
+    found: Sequence[Part | None] = [None] * len(stretches)
     if together is not None:
         requests = [
-            Request(stream.propose(s.block), s.start, s.stop)
-            for s, stream in zip(stretches, streams, strict=True)
+            Request(stream.propose(block), start, stop)
+            for (_, block, start, stop), stream in zip(stretches, streams, strict=True)
         ]
-        found = together([proposal for _, proposal in every], requests)
-    return [
-        RowMaker(*pair, stream, s.block * BLOCK + s.stop).rows(
-            s.block, s.start, s.stop, check and s is stretches[0], part
-        )
-        for pair, stream, s, part in zip(
-            every, streams, stretches, found or [None] * len(stretches), strict=True
-        )
-    ]
+        found = together([proposal for _, proposal in every], requests) or found
+    draws = []
+    for i, (_, block, start, stop) in enumerate(stretches):
+        maker = RowMaker(*every[i], streams[i], block * BLOCK + stop)
+        draws.append(maker.rows(block, start, stop, check and i == 0, found[i]))
+    return draws

@@ -32,9 +32,8 @@ def must_be_possible(folder: Path) -> None:
     if "\0" in str(folder):
         raise InputError(f"{shown!r} cannot be the folder of a run: it has a null character.")
     try:
-        there = next(
-            path for path in (folder, *folder.parents) if path.exists() or path.is_symlink()
-        )
+        paths = (folder, *folder.parents)
+        there = next(path for path in paths if path.exists() or path.is_symlink())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
@@ -69,9 +68,8 @@ def read_checked(folder: Path, store: Store) -> Recipe:
     if recipe_hash(recipe, store.manifest.contexts) != store.manifest.recipe:
         raise StoreError(
             f"{path} is not the recipe that the draws beside it were made with: it was changed by "
-            f"hand, in something else than {', '.join(sorted(FREE))}, which may change. The draws "
-            "are of another target or proposal. Put the recipe back, or begin another run of this "
-            "one with --out."
+            f"hand, in something else than {', '.join(sorted(FREE))}. Put it back, or begin "
+            "another run with --out."
         )
     return recipe
 

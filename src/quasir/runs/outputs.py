@@ -63,7 +63,6 @@ def _write_one(run: Run) -> None:
 
 
 def _page_of(one: RunContext) -> str:
-    """Return the page of one context."""
     run, certificate, recipe = one.run, one.certificate, one.recipe
     if certificate is None:
         raise InputError(f"context {one.index} has no certificate: {one.result.unserved}")
@@ -162,7 +161,6 @@ def _write_lines(path: Path, lines: Sequence[Any]) -> None:
 
 
 def _write_contexts(run: Run, whole: ContextsCertificate, lines: Sequence[dict[str, Any]]) -> None:
-    """Write the certificates, the tables and the page of a run over contexts."""
     outcome, folder = run.outcome, run.folder
     _write_parquet(folder / "samples.parquet", lines)
     write_json(folder / "certificate.json", whole.to_dict())
@@ -178,31 +176,26 @@ def _write_contexts(run: Run, whole: ContextsCertificate, lines: Sequence[dict[s
 
 
 def _write_parquet(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Write the samples of all contexts as a table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def column(name: str, kind: Any, value: Any = lambda content: content) -> Any:
-        return pa.array([value(line[name]) for line in lines], kind)
-
-    columns: dict[str, Any] = {
-        "context": column("context", pa.int64()),
-        # Contexts may have different fields, so Parquet has them as JSON.
-        "fields": column("fields", pa.string(), json.dumps),
-        "sample": column(
-            "sample", pa.string(), lambda text: text.encode("utf-8", "backslashreplace").decode()
-        ),
-        "log_p_beta": column("log_p_beta", pa.float64()),
-        "certificate_id": column("certificate_id", pa.string()),
-        "draw": column("draw", pa.int64()),
-    }
+    text, whole = pa.string(), pa.int64()
+    kinds = {"context": whole, "fields": text, "sample": text, "log_p_beta": pa.float64()}
+    kinds |= {"certificate_id": text, "draw": whole}
+    # Contexts may have different fields, so Parquet has them as JSON.
+    plain = [
+        line
+        | {"fields": json.dumps(line["fields"])}
+        | {"sample": line["sample"].encode("utf-8", "backslashreplace").decode()}
+        for line in lines
+    ]
+    columns = {name: pa.array([line[name] for line in plain], kinds[name]) for name in kinds}
     for name in lines[0]["features"] if lines else ():
         columns[f"feature:{name}"] = pa.array([line["features"][name] for line in lines])
     write_with(path, partial(pq.write_table, pa.table(columns)))
 
 
 def _row_of(result: Result) -> dict[str, Any]:
-    """Return the row of a context in tables, with some of its samples."""
     certificate = result.certificate
     known: dict[str, Any] = {}
     if certificate is not None:

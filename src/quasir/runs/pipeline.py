@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ from quasir.engines import Engine, Local
 from quasir.errors import InputError, StoreError
 from quasir.recipes.building import portable
 from quasir.runs.active_run import ActiveRun, RecipeSource, begin, prepare
-from quasir.runs.allocation import Need, allocated, need_of, pilot
-from quasir.runs.contexts import draws_by_context
+from quasir.runs.contexts import Need, allocated, draws_by_context, need_of, pilot
+from quasir.runs.draw_shards import kept_draws
 from quasir.runs.outputs import write_outputs
 from quasir.runs.stored_run import Run
-from quasir.runs.unfinished import kept_draws
 from quasir.store import Store, locked
 from quasir.store.store import ContextStore, is_context_run
 
@@ -150,12 +150,9 @@ def _add_round(active: ActiveRun, reporter: Reporter) -> bool:
 
 def local_engine(active: ActiveRun, reporter: Reporter) -> Local:
     """Return this machine as an engine; for a model on a CPU, it measures how many processes."""
-    tell = reporter.say
-    if not active.store.manifest.models:
-        return Local(tell=tell)
-    import torch
-
-    return Local(measure=not torch.cuda.is_available(), tell=tell)
+    models = bool(active.store.manifest.models)
+    alone = not models or import_module("torch").cuda.is_available()
+    return Local(measure=not alone, tell=reporter.say)
 
 
 def draw_more(
@@ -174,8 +171,7 @@ def draw_more(
         )
     reporter = reporter or Quiet()
     # Of a run over contexts, the recipe says how many draws all of them have together.
-    in_all = None if is_context_run(folder) else wanted
-    order = prepare(folder, folder, draws=in_all)
+    order = prepare(folder, folder, draws=None if is_context_run(folder) else wanted)
     active = begin(order, allow_code=allow_code, reporter=reporter)
     store, engine = active.store, local_engine(active, reporter)
     with reporter.stage("drawing on") as report:

@@ -48,11 +48,9 @@ class Sampled:
 
     def __str__(self) -> str:
         samples = self.samples
-        lines = [
-            f"{len(samples):,} samples from the first {samples.proposals:,} draws"
-            + (":" if self.checks else "")
-        ]
+        lines = [f"{len(samples):,} samples from the first {samples.proposals:,} draws"]
         if self.checks:
+            lines[0] += ":"
             lines.append(f"  {'moment of':<20} {'on the samples':>20} {'predicted':>20} {'z':>6}")
         for check in self.checks:
             z = f"{check.z:.1f}" if math.isfinite(check.z) else "-"

@@ -20,8 +20,7 @@ from quasir.errors import InputError, QuasirError
 from quasir.estimation.guarantee import mean_guarantee, tvd_evidence
 from quasir.recipes.placeholders import unfilled
 from quasir.recipes.schema import ALL_SAMPLES, Recipe
-from quasir.runs.allocation import MOST, most_draws
-from quasir.runs.contexts import Entry, draws_by_context, draws_of, entries_of
+from quasir.runs.contexts import MOST, Entry, draws_by_context, draws_of, entries_of, most_draws
 from quasir.runs.integrity import command, read_checked
 from quasir.runs.sampling import Sampled, Source, choose_beta, sample_run, warnings_of
 from quasir.samplers.results import Samples
@@ -188,10 +187,10 @@ class Run:
             return
         found = draws_by_context(self.store, self.entries, items)
         index, draws = next(found)
-        for entry in self.entries:
-            one = RunContext(self, entry.index)
-            if entry.index == index:
-                one.draws = draws
+        for one in self:
+            one.n = 0
+            if one.index == index:
+                one.n, one.draws = len(draws), draws
                 index, draws = next(found, (-1, draws))
             yield one
 
@@ -242,7 +241,7 @@ class RunContext:
         """Its fields; the context of an ordinary run has none."""
         return self.entry.fields
 
-    @property
+    @cached_property
     def n(self) -> int:
         """How many draws it has."""
         counts = self.run.store.counts()
@@ -370,23 +369,24 @@ class Outcome:
 
 
 def _conclude(
-    entry: Entry,
-    source: Source,
-    curve: Curve,
+    one: RunContext,
     request: dict[str, float],
     samples: int,
     more: Callable[[int], Source] | None = None,
     most: int | None = None,
 ) -> Result:
     """Choose beta for one context and sample from its draws; see `sample_run`."""
+    entry = one.entry
+    if entry.fields and not one.n:
+        return Result(entry=entry, n=0, unserved=entry.failed or "it has no draws yet.")
     try:
-        certificate, unserved = choose_beta(curve, request)
+        certificate, unserved = choose_beta(one.curve, request)
     except QuasirError as error:
         if not entry.fields:
             raise
-        return Result(entry=entry, n=curve.n, unserved=str(error))
+        return Result(entry=entry, n=one.n, unserved=str(error))
     drawing_on = more if unserved is None or not entry.fields else None
-    sampled = sample_run(source, certificate, samples, drawing_on, most)
+    sampled = sample_run(one.source, certificate, samples, drawing_on, most)
     n, found = sampled.certificate.n, len(sampled.samples)
     short = f"Only {found:,} of its {samples:,} samples are among the {n:,} draws."
     short_of = short if found < samples else None
@@ -396,7 +396,7 @@ def _conclude(
 def _conclude_one(one: RunContext) -> Outcome:
     """Return the result of an ordinary run; its shortfalls are warnings of the certificate."""
     recipe, curve = one.run.recipe, one.curve
-    result = _conclude(one.entry, one.source, curve, recipe.choose.asked, recipe.samples)
+    result = _conclude(one, recipe.choose.asked, recipe.samples)
     sampled = result.sampled
     assert sampled is not None
     shortfalls = [] if result.unserved is None else [result.unserved]
@@ -417,17 +417,12 @@ def _conclude_one(one: RunContext) -> Outcome:
 
 
 def _conclude_contexts(run: Run) -> Outcome:
-    """Return the results of a run over contexts."""
     recipe, entries, evidence = run.recipe, run.entries, []
     request, samples = recipe.choose.asked, recipe.samples_of_each(len(entries))
     most = most_draws(recipe.draws, sum(entry.failed is None for entry in entries))
-    results = [
-        Result(entry=entry, n=0, unserved=entry.failed or "it has no draws yet.")
-        for entry in entries
-    ]
-    for index, own in draws_by_context(run.store, entries):
-        curve = tradeoff(own)
-        result = _conclude(entries[index], own, curve, request, samples)
+    results = []
+    for one in run.contexts_with_draws():
+        result = _conclude(one, request, samples)
         if result.unserved is not None and result.n >= most:
             why = (
                 f"{result.unserved} It was given up after {result.n:,} draws, {MOST:g} times an "
@@ -435,10 +430,10 @@ def _conclude_contexts(run: Run) -> Outcome:
                 "request."
             )
             result = replace(result, unserved=why)
-        results[index] = result
+        results.append(result)
         if result.unserved is None and result.certificate is not None:
-            binned, level = curve.evaluator.binned, result.certificate.log_beta
-            evidence.append(tvd_evidence(binned, level, curve.evaluator.assumptions(0.95)))
+            evaluator, level = one.curve.evaluator, result.certificate.log_beta
+            evidence.append(tvd_evidence(evaluator.binned, level, evaluator.assumptions(0.95)))
     unserved = {r.entry.index: r.unserved for r in results if r.unserved is not None}
     served = [r.certificate for r in results if r.unserved is None and r.certificate is not None]
     confidence = float(request.get("confidence", 0.95))
@@ -465,13 +460,9 @@ def sample_context(
     closest: bool = True,
 ) -> Result:
     """Return n samples of a context at the beta that a request chooses; `more` draws for them."""
-    if one.fields and not one.n:
-        why = one.entry.failed or "it has no draws yet."
-        return Result(entry=one.entry, n=0, unserved=why)
-    source = one.source
     if not (closest or one.fields):
         _ = one.curve.at(**request)  # says so, if it cannot be met
-    result = _conclude(one.entry, source, one.curve, request, n, more, most)
+    result = _conclude(one, request, n, more, most)
     if one.fields or result.sampled is None or result.unserved is None:
         return result
     warned = result.sampled.with_warnings(result.unserved)

@@ -14,7 +14,7 @@ from quasir.recipes.building import build, located, resolve
 from quasir.recipes.schema import Source
 from quasir.runs.active_run import keep_code, keep_recipe
 from quasir.runs.contexts import Entry
-from quasir.runs.finding import find_proposal
+from quasir.runs.fitting import find_proposal
 from quasir.runs.integrity import must_be_possible, refuse_changes
 from quasir.store import MANIFEST, locked
 
@@ -98,10 +98,7 @@ def _check(recipe: Recipe, folder: Path, lora: int | None) -> None:
         raise InputError("only a causal language model can be tuned, and the base is none.")
     _refuse_drawn(folder)
     if lora is not None and recipe.base.adapter is not None:
-        raise InputError(
-            "the base has an adapter already, and cannot have a second one: leave --lora out to "
-            "tune all weights."
-        )
+        raise InputError("the base has an adapter already: leave --lora out, to tune all weights.")
 
 
 def _mixed_source(base: Source, lora: int | None) -> Source:

@@ -16,10 +16,6 @@ from quasir.core.files import hash_of, write_with
 from quasir.errors import InputError
 
 
-def _unique() -> str:
-    return f".{uuid.uuid4().hex[:8]}"  # keeps the temporary files of two writers apart
-
-
 class Location:
     """A place for files, each whole or absent: a folder here, or one that all machines share."""
 
@@ -40,7 +36,7 @@ class Location:
             write(temporary)
             hashed = hash_of(temporary)
 
-        write_with(self.path / name, write_and_hash, tag=_unique())
+        write_with(self.path / name, write_and_hash, tag=f".{uuid.uuid4().hex[:8]}")
         return hashed
 
     def content(self, name: str) -> bytes:
@@ -103,7 +99,7 @@ class _Remote(Location):
         return f"{self._root}/{name}"
 
     def write(self, name: str, write: Callable[[Path], object]) -> str:
-        temporary = self._at(f".{name}{_unique()}.partial")
+        temporary = self._at(f".{name}.{uuid.uuid4().hex[:8]}.partial")
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / name
             write(local)
@@ -119,8 +115,7 @@ class _Remote(Location):
         return hashed
 
     def content(self, name: str) -> bytes:
-        content: bytes = self._files.cat_file(self._at(name))
-        return content
+        return bytes(self._files.cat_file(self._at(name)))
 
     def sha256(self, name: str) -> str:
         return hashlib.sha256(self.content(name)).hexdigest()
@@ -133,23 +128,20 @@ class _Remote(Location):
     def identity(self, name: str) -> list[int]:
         return [int(self._files.info(self._at(name))["size"])]
 
-    def _listed(self) -> list[str]:
+    def names(self, hidden: bool = False) -> list[str]:
+        there: list[str] = []
         with contextlib.suppress(FileNotFoundError):
             there = self._files.ls(self._root, detail=False, refresh=True)
-            return sorted(path.rstrip("/").rpartition("/")[2] for path in there)
-        return []
-
-    def names(self) -> list[str]:
-        return [name for name in self._listed() if not name.startswith(".")]
+        names = sorted(path.rstrip("/").rpartition("/")[2] for path in there)
+        return [name for name in names if name.startswith(".") == hidden]
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._at(name))
 
     def clean(self) -> None:
-        for name in self._listed():
-            if name.endswith(".partial"):
-                self.remove(name)
+        for name in self.names(hidden=True):
+            self.remove(name)
 
     def drop(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -87,9 +87,8 @@ def _item_columns(items: Items) -> dict[str, Any]:
             encoded.append(json.dumps(_tagged(item)))
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"an item is a {type(item).__name__}, which a store cannot keep ({error}): items "
-                "must be texts, numbers, arrays of numbers, or lists, tuples and dictionaries of "
-                "those. Save the draws without items, or with strings that stand for them."
+                f"an item is a {type(item).__name__}, which a store cannot keep ({error}): save "
+                "texts, numbers, arrays, or lists, tuples and dictionaries of those, or no items."
             ) from error
     return {"json": pa.array(encoded, pa.string())}
 
@@ -103,7 +102,6 @@ def _nested(items: NDArray[Any]) -> Any:
 
 
 def _unnested(column: pa.ChunkedArray) -> Any:
-    """Return the array of a column that `_nested` made."""
     shape, kind = [len(column)], column.type
     if not pa.types.is_fixed_size_list(kind):
         return column.to_numpy()
@@ -135,7 +133,6 @@ def _tagged(item: Any) -> Any:
 
 
 def _untagged(made: dict[str, Any]) -> Any:
-    """Return what `_tagged` made a dictionary of."""
     if TAG not in made:
         return made
     if made[TAG] == "tuple":
@@ -213,9 +210,16 @@ def read(
     )
 
 
-def read_part(source: pa.BufferReader) -> pa.Table:
+def bytes_of(table: pa.Table) -> bytes:
+    """Return the content of the file of a table."""
+    buffer = pa.BufferOutputStream()
+    write(table, buffer)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def read_part(content: bytes) -> pa.Table:
     """Read a checked table with the types that it was written with."""
-    table = read(source, check=True)
+    table = read(pa.BufferReader(content), check=True)
     # Parquet calls the field of a list "element", and Arrow "item".
     for place, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
         if pa.types.is_list(kind):
