@@ -73,7 +73,10 @@ def test_a_batched_function_gets_a_list_of_strings_and_its_bounds_hold(tmp_path)
         ({"reward": {"temperature": 1.0}}, "a model, or a python function"),
         ({"reward": {"model": "x", "batched": True}}, "batched means nothing"),
         ({"reward": {"model": "x"}, "features": {"reward": "science"}}, "another name"),
-        ({"features": {"f": {"contains": "x", "batched": True}}}, "batched goes with python"),
+        (
+            {"features": {"f": {"contains": "x", "batched": True}}},
+            "batched: only features of your own",
+        ),
         ({"features": {"f": {"classifier": {"model": "x", "above": 2}}}}, "none is above 1"),
         ({"base": {"model": "x", "quantization": "2bit"}}, "4bit"),
         ({"base": {"model": "x", "max_tokens": 9}}, "at the top of a recipe"),

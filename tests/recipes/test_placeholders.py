@@ -275,7 +275,7 @@ def test_bad_json_in_line_731(tmp_path):
         ("e.txt", "\n\n", "holds no contexts"),
         ("e.csv", "", "holds no contexts"),
         ("e.csv", "a,b\n", "holds no contexts"),
-        ("e.csv", "a,a\n1,2\n", "line 1: the first line names the columns"),
+        ("e.csv", "a,a\n1,2\n", "line 1: a column's name is empty"),
         ("e.csv", "a,b\n1,2\n1\n", "line 3: 1 cells"),
         ("e.csv", 'a\n"x\ny"\n"x\ny"\n', "line 4: this context is the same as that of line 2"),
         ("e.csv", 'a\n"x\n', "no CSV"),
@@ -289,7 +289,7 @@ def test_bad_json_in_line_731(tmp_path):
         ("e.jsonl", '{"a": "\\ud800"}\n', "line 1: "),
         ("e.jsonl", "[" * 100_000 + "\n", "line 1: this is no JSON"),
         ("e.parquet", "no", "is no Parquet file"),
-        ("e.xlsx", "no", "must end in .jsonl, .txt, .csv or .parquet"),
+        ("e.xlsx", "no", "must end in .jsonl, .txt, .csv, .parquet"),
     ],
 )
 def test_mistakes_name_the_line(tmp_path, name, content, said):

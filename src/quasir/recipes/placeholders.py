@@ -102,7 +102,7 @@ def _fields(value: Any, plain: str, column: str | None, where: str) -> dict[str,
     if column is not None:
         if fields.get(column) is None:
             there = _names(fields)
-            raise InputError(f"{where}: no {short_repr(column)} here; its fields are {there}.")
+            raise InputError(f"{where}: this context has no {column!r}; its fields are {there}.")
         fields = {column: fields[column]}
     try:
         json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
