@@ -144,7 +144,8 @@ class _Parts:
         """Return the rows that are there from the first on; a part that is wrong ends them."""
         from quasir.store.shard_format import read_part
 
-        tables, done = list[pa.Table](), 0
+        tables: list[pa.Table] = []
+        done = 0
         for name in self.location.names():
             with contextlib.suppress(ValueError, OSError):
                 number, start, stop = _rows_in(name)
