@@ -88,21 +88,28 @@ def test_a_process_that_dies_loses_nothing(whole, tmp_path, rare_shard):
     assert left == {path.name for path in (whole.folder / "draws").iterdir()}
 
 
-@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, kill):
+def fails_three_times(whole, folder, rare_shard, kill, engine):
+    """Draw with a target that always fails for one shard; return the store."""
     shard, bad = rare_shard
-    store = create(tmp_path / "run")
-    target = Faulty(str(tmp_path), bad, times=99, kill=kill)
+    store = create(folder / "run")
+    target = Faulty(str(folder), bad, times=99, kill=kill)
     reason = "died" if kill else "ValueError: .* cannot be scored"
     with pytest.raises(
         qr.errors.QuasirError, match=f"shard {shard} failed 3 times.*{reason}"
     ) as caught:
-        draw_into(store, target, PROPOSAL, N, engine=Local(processes=2, threads=1))
+        draw_into(store, target, PROPOSAL, N, engine=engine)
     assert caught.value.number == shard
     kept = hashes(store)
     assert kept
     assert kept == {number: h for number, h in hashes(whole).items() if number in kept}
     assert shard not in kept
+    return store
+
+
+@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_shard_that_fails_three_times_is_named(whole, tmp_path, rare_shard, kill):
+    engine = Local(processes=2, threads=1)
+    store = fails_three_times(whole, tmp_path, rare_shard, kill, engine)
     # Mended, the same call goes on.
     draw_into(Store.open(store.folder), TARGET, PROPOSAL, N)
     assert hashes(store) == hashes(whole)

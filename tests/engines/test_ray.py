@@ -14,7 +14,16 @@ from quasir.runs.draw_shards import draw_into
 from quasir.store import Store
 from tests.cli.helpers import inside, quasir, start
 from tests.engines.faulty import Faulty
-from tests.engines.test_local_engine import PROPOSAL, TARGET, N, create, hashes, rare_shard, whole
+from tests.engines.test_local_engine import (
+    PROPOSAL,
+    TARGET,
+    N,
+    create,
+    fails_three_times,
+    hashes,
+    rare_shard,
+    whole,
+)
 from tests.store.test_store import same
 from tests.waiting import wait_until
 
@@ -72,19 +81,7 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, whole, tmp_path, rare_sh
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_shard_that_fails_three_times_is_named(cluster, whole, tmp_path, rare_shard, kill):
-    shard, bad = rare_shard
-    store = create(tmp_path / "run")
-    target = Faulty(str(tmp_path), bad, times=99, kill=kill)
-    reason = "died" if kill else "ValueError: .* cannot be scored"
-    with pytest.raises(
-        qr.errors.QuasirError, match=f"shard {shard} failed 3 times.*{reason}"
-    ) as caught:
-        draw_into(store, target, PROPOSAL, N, engine=Ray(cluster.address, workers=2))
-    assert caught.value.number == shard
-    kept = hashes(store)
-    assert kept
-    assert shard not in kept
-    assert kept == {number: h for number, h in hashes(whole).items() if number in kept}
+    fails_three_times(whole, tmp_path, rare_shard, kill, Ray(cluster.address, workers=2))
 
 
 class Unloadable:

@@ -37,7 +37,8 @@ KEYS = sorted(
             "python",
             "case",
         ),
-        *("temperature", "top_k", "source", "revision", "tvd", "beta", "isa", "female"),
+        *("python", "case", "temperature", "top_k", "source", "revision", "tvd", "beta"),
+        *("isa", "female"),
     }
 )
 ODD = [
@@ -114,14 +115,6 @@ def reads(make):
         features_of(recipe, recipes.parsing.FOLDER, allow_code=None)
 
 
-def fuzz(text):
-    reads(lambda: recipes.parse(text, "fuzz.yaml"))
-
-
-def fuzz_value(value):
-    reads(lambda: recipes.from_dict(value))
-
-
 few = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
@@ -129,13 +122,13 @@ few = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(texts)
 @example("base: {poisson: 3}\nwant: {'\u202e': 1}")
 def test_texts(text):
-    fuzz(text)
+    reads(lambda: recipes.parse(text, "fuzz.yaml"))
 
 
 @few
 @given(values)
 def test_dictionaries(value):
-    fuzz_value(value)
+    reads(lambda: recipes.from_dict(value))
 
 
 def test_the_fuzzer_sees_both():

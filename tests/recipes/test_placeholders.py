@@ -138,17 +138,6 @@ WITH = {
 }
 
 
-def test_every_text_is_filled_and_the_rest_stays():
-    recipe = recipes.from_dict(WITH, "How are you?")
-    assert recipe.base.prompt == "Say again: How are you?"
-    assert recipe.features["same"].similarity.text == "How are you?"
-    first, second, third = recipe.proposal.mixture
-    assert (first.source, second.round_trip.text) == ("How are you?", "to How are you?")
-    assert third.is_base
-    assert recipe == recipes.parse(recipes.dump(recipe), "again")
-    check_filled(recipe)
-
-
 def test_without_a_context_nothing_is_loaded(tmp_path):
     unfilled = recipes.from_dict(WITH)
     with pytest.raises(RecipeError, match=r"needs a context.*--context"):

@@ -52,12 +52,6 @@ def edit(folder, reseal=False, **changes):
     (folder / "manifest.json").write_text(json.dumps(content))
 
 
-def test_what_is_untouched_is_opened(folder):
-    assert len(qr.open_run(folder).draws) == 600_000
-    assert len(Store.open(folder).shards) == 3
-    qr.tradeoff(folder, stream=True)
-
-
 def test_another_seed_is_refused_even_if_the_manifest_is_sealed_again(folder):
     edit(folder, reseal=True, seed=1)
     with pytest.raises(qr.errors.StoreError, match=r"its seed is 0 and should be 1"):

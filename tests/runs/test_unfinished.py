@@ -138,7 +138,7 @@ def test_what_a_kill_leaves_is_read_only_if_it_is_right(tmp_path):
 def test_a_run_that_is_drawn_on_keeps_the_draws_of_its_last_shard(tmp_path, damaged):
     whole, store, target = begun(tmp_path / "whole", 4), begun(tmp_path / "run", 4), Slow()
     draw_into(whole, Slow(), FLAT, 9000)
-    sizes = [700, 3000, 4096, 5000, 9000]
+    sizes = [700, 3000, 3000, 4096, 5000, 9000]
     made = [draw_into(store, target, FLAT, n) for n in sizes[:-1]]
     assert made == np.diff([0, *sizes[:-1]]).tolist()
     assert target.scored == 5000
