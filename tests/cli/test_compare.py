@@ -37,16 +37,8 @@ def letters(tmp_path_factory):
     """Return the folder of a run that the comparison itself has drawn, and what it printed."""
     folder = tmp_path_factory.mktemp("letters")
     (folder / "letters.yaml").write_text(LETTERS)
-    out, err = started(
-        "compare",
-        folder / "letters.yaml",
-        "--out",
-        folder / "run",
-        "--samplers",
-        ",".join(NAMES),
-        *SMALL,
-        "--json",
-    )
+    given = ("--out", folder / "run", "--samplers", ",".join(NAMES), "--json")
+    out, err = started("compare", folder / "letters.yaml", *given, *SMALL)
     assert "drawing: 4,000/4,000" in err
     return folder / "run", json.loads(out)
 

@@ -88,13 +88,8 @@ def test_every_number_is_that_of_its_samples(found, sampler, steps):
             certificate = curve.proposal
         expected["tvd"].append(certificate.tvd.value)
         expected["kl"].append(certificate.kl.value)
-    names = {
-        "cost": "draws_per_sample",
-        "vowel": Moment("vowel"),
-        "long": Moment("long"),
-        "unique": "unique",
-        "bleu": "self_bleu",
-    }
+    names = {"cost": "draws_per_sample", "unique": "unique", "bleu": "self_bleu"}
+    names |= {name: Moment(name) for name in ("vowel", "long")}
     if sampler in ("proposal", "qrs"):
         names |= {"tvd": "tvd", "kl": "kl"}
     for ours, name in names.items():
@@ -203,14 +198,8 @@ def test_a_rate_is_one_in_a_whole_number():
 
 def test_progress_is_told_after_every_row():
     told = []
-    compare(
-        letters(4000),
-        ["qrs", "sir"],
-        [0.1, 0.5],
-        n=30,
-        runs=3,
-        progress=lambda done, total, _: told.append((done, total)),
-    )
+    tell = {"progress": lambda done, total, _: told.append((done, total))}
+    compare(letters(4000), ["qrs", "sir"], [0.1, 0.5], n=30, runs=3, **tell)
     assert told == [(done, 360) for done in (90, 180, 270, 360)]
 
 

@@ -150,12 +150,7 @@ def hub(tmp_path):
         "gpt2": gpt2(len(own), scale=0.1, n_positions=64),
         "mkhalifa/gpt2-biographies": gpt2(len(own), seed=1, scale=0.1, n_positions=64),
     }
-    shared = {
-        "d_model": 16,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "max_position_embeddings": 64,
-    }
+    shared = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     size = {"src_vocab_size": len(own), "tgt_vocab_size": len(own), "langs": ["en", "de"]}
     shared["max_position_embeddings"] = 64

@@ -187,8 +187,10 @@ def test_a_known_bound_bounds_the_distance():
 
 
 def test_a_stuck_chain_is_warned():
-    stuck = qr.Draws.from_arrays(np.array([0.0, 30.0, *np.zeros(500)]), np.zeros(502))
-    chain = IMH(TARGET, PROPOSAL).replay(stuck)
+    for longest, steps in ((20, 20), (21, 21), (20, 10), (100, 1000), (101, 1000)):
+        assert bool(stuck(longest, steps)) == (longest in (21, 101))
+    still = qr.Draws.from_arrays(np.array([0.0, 30.0, *np.zeros(500)]), np.zeros(502))
+    chain = IMH(TARGET, PROPOSAL).replay(still)
     assert "stayed on one state for 500 of 501 steps" in chain.warnings[0]
     assert IMH(TARGET, PROPOSAL).replay(qr.draw(TARGET, PROPOSAL, 2000, seed=0)).warnings == ()
     long = IMH(lambda x: np.where(x == 10, 30.0, 0.0), qr.Table(dict.fromkeys(range(2000), 1)))
@@ -283,14 +285,6 @@ def test_a_budget_counts_draws_where_they_are_stored():
         SIR(qr.Table({"a": 1.0}), qr.Table({"a": 1e-7, "b": 1}), pool=100).sample(1, seed=0)
     with pytest.raises(qr.errors.InputError, match="the pool is 100"):
         SIR(TARGET, PROPOSAL, pool=100).sample(10, max_proposals=50)
-
-
-@pytest.mark.parametrize(
-    ("longest", "steps", "warned"),
-    [(20, 20, False), (21, 21, True), (20, 10, False), (100, 1000, False), (101, 1000, True)],
-)
-def test_a_stay_of_more_than_a_tenth_is_warned(longest, steps, warned):
-    assert bool(stuck(longest, steps)) == warned
 
 
 def chain_over(draws, edges, schedule, log_beta):
