@@ -47,12 +47,7 @@ def test_chains_of_one_and_two_dimensions():
     groups = to_groups({"x": np.arange(5.0), "y": np.zeros((1, 5, 2))})
     assert groups["posterior"]["x"].shape == (1, 5)
     assert groups["posterior"]["y"].shape == (1, 5, 2)
-    for wrong in (
-        {"x": np.zeros((2, 5)), "y": np.zeros(5)},
-        {"x": 3.0},
-        {},
-        np.zeros(5),
-    ):
+    for wrong in ({"x": np.zeros((2, 5)), "y": np.zeros(5)}, {"x": 3.0}, {}, np.zeros(5)):
         with pytest.raises(qr.errors.InputError, match="chains"):
             to_groups(wrong)
 

@@ -29,10 +29,7 @@ MARK = "modules.json"  # the file that every folder of a sentence-transformers m
 
 
 def similarity(
-    text: str,
-    above: float | None = None,
-    embed: Embed | str | None = None,
-    name: str | None = None,
+    text: str, above: float | None = None, embed: Embed | str | None = None, name: str | None = None
 ) -> Feature:
     """Return the cosine of a text's embedding and the given text's, or whether it is `above`.
 
