@@ -77,7 +77,7 @@ def test_a_batched_function_gets_a_list_of_strings_and_its_bounds_hold(tmp_path)
             {"features": {"f": {"contains": "x", "batched": True}}},
             "batched: only features of your own",
         ),
-        ({"features": {"f": {"classifier": {"model": "x", "above": 2}}}}, "none is above 1"),
+        ({"features": {"f": {"classifier": {"model": "x", "above": 2}}}}, "between 0 and 1"),
         ({"base": {"model": "x", "quantization": "2bit"}}, "4bit"),
         ({"base": {"model": "x", "max_tokens": 9}}, "at the top of a recipe"),
     ],
