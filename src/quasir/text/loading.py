@@ -44,6 +44,8 @@ KINDS = {
     "seq2seq": AutoModelForSeq2SeqLM,
 }
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# It says at every product that it rounds activations; a certificate states what that adds.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 def load(
@@ -109,8 +111,6 @@ def _few_bits(quantization: str) -> Any:
         )
     from transformers import BitsAndBytesConfig
 
-    # It says at every product that it rounds activations; a certificate states what that adds.
-    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     return BitsAndBytesConfig(**{f"load_in_{quantization}": True})
 
 
