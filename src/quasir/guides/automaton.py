@@ -146,7 +146,9 @@ class BoostMachine(Machine):
         for i, name in enumerate(self.names):
             group, kind, *_ = self.name_parts[i]
             if fitted and name not in fitted:
-                raise InputError(f"the boost was not fitted for {short_repr(name)}: fit it again.")
+                raise InputError(
+                    f"the boost was fitted for other tokens, without {short_repr(name)}: fit again."
+                )
             # A spelling of more tokens than needed often begins with a common token.
             given = 1.0 if kind == "rare" else boost.factors[int(group)]
             factor = fitted.get(name, given)
