@@ -144,6 +144,17 @@ def test_the_feature_reads_tokens_strings_and_stored_texts(tmp_path):
         qr.guides.regex("a*", complete=False).feature(texts)
 
 
+def test_a_feature_is_bound_wherever_it_stands_in_a_product():
+    """Texts that were cut count as begun ones only if the feature knows where they are cut."""
+    lm, *_ = setting()
+    open_ended = qr.guides.regex("a[ab]*", complete=False)
+    short = qr.Feature("any", lambda x: True, boolean=True)
+    first, last = lm * open_ended.feature * short, lm * short * open_ended.feature
+    texts = lm.sample(200, np.random.default_rng(0)).items
+    np.testing.assert_array_equal(first.log_score(texts), last.log_score(texts))
+    assert np.isfinite(last.log_score(texts)).any()
+
+
 def test_a_product_of_the_same_language_twice_is_one_feature():
     _, guide, target = setting()
     twice = target * guide.feature

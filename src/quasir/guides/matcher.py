@@ -16,7 +16,6 @@ from quasir.guides.guide import Ints, Machine, Rows, Weights
 from quasir.guides.language import Language
 from quasir.guides.vocabulary import Vocabulary, token_ids
 from quasir.targets.feature import Feature
-from quasir.targets.product import Pointwise, Product
 
 DEAD_END = "NoExtension"
 """The beginning of a message that is no failure: no token of the model can follow."""
@@ -179,11 +178,6 @@ class LanguageFeature(Feature):
     def same_as(self, other: Feature) -> bool:
         """Return whether the other feature is that of the same language."""
         return isinstance(other, LanguageFeature) and self.languages == other.languages
-
-    def __rmul__(self, base: Any) -> Any:
-        """Return base * feature: the base, restricted to texts of the language."""
-        given = base if isinstance(base, Product) else Product(base)
-        return given * Pointwise(self.bound(given.base))
 
     def _holds(self, items: Items) -> NDArray[np.bool_]:
         tokenizer = self.tokenizer or getattr(items, "tokenizer", None)

@@ -200,10 +200,14 @@ class Feature:
                 )
         return column.astype(bool)
 
-    def __rmul__(self, base: Any) -> Any:
-        from quasir.targets.product import Pointwise, Product
+    def bound(self, base: Any) -> Feature:
+        """Return this feature for the items of a base; a language needs its tokens."""
+        return self
 
-        return Product(base, (Pointwise(self),))
+    def __rmul__(self, base: Any) -> Any:
+        from quasir.targets.product import Product
+
+        return Product(base) * self
 
     def __repr__(self) -> str:
         return f"Feature({short_repr(self.name)})"

@@ -225,7 +225,7 @@ class Product:
 
     def __mul__(self, factor: Any) -> Product:
         if isinstance(factor, Feature):
-            factor = Pointwise(factor)
+            factor = Pointwise(factor.bound(self.base))
         if not hasattr(factor, "log_factor"):
             return NotImplemented
         return Product(self.base, (*self.factors, factor), self.watched)
