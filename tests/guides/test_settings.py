@@ -186,6 +186,23 @@ def test_without_the_check_ceilings_are_false(monkeypatch):
     assert sum(false) >= 10
 
 
+def test_a_false_guarantee_is_not_given(monkeypatch):
+    """Learned with two tokens and used with four: the guarantee was TVD 0.02, the truth 0.92."""
+    lm, guide = model(PIECES, limit=2, seed=1), qr.guides.regex("[ab]{2,9}b")
+    known, longer = learnt(lm, guide), lm.varied(max_tokens=4)
+    target = longer * guide.feature
+    with pytest.raises(qr.errors.InputError, match="max_tokens was 2, and is 4 here"):
+        longer.guided(known)
+    monkeypatch.setattr(Guided, "_refuse_other_settings", lambda self: None)
+    q = longer.guided(known)
+    certificate = qr.tradeoff(qr.draw(target, q, 1000, seed=1)).at(tvd=0.02, confidence=0.95)
+    texts = texts_of(longer)
+    log_p, log_q = target.log_score(texts), q.log_prob(texts)
+    close = np.exp(np.minimum(log_p, certificate.log_beta + log_q))
+    p = np.exp(log_p)
+    assert np.abs(p / p.sum() - close / close.sum()).sum() / 2 > 0.9
+
+
 def test_a_feature_that_was_bound_to_another_length():
     """A text of 3 tokens was cut there, and is not here: the target is wider than the masks."""
     lm = model(PIECES, limit=3)

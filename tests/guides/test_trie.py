@@ -13,6 +13,7 @@ from quasir.guides.trie import Trie, TrieBuilder
 from quasir.text.guided import Guided
 from tests.guides import small
 from tests.guides.small import all_ids, bytes_of, model, strings_of, texts_of
+from tests.statistical.goodness import fits
 
 PATTERN = r"(ab)*b"
 
@@ -176,3 +177,13 @@ def test_nothing_to_learn_is_said():
     bare = qr.Draws.from_arrays(log_p=draws.log_p, log_q=draws.log_q)
     with pytest.raises(qr.errors.InputError, match="no items"):
         lm.guided(guide).learn(bare)
+
+
+def test_p_is_reached_at_the_ceiling():
+    lm, guide, target = setting()
+    q = lm.guided(guide)
+    q = q.learn(qr.draw(target, q, 40, seed=3))
+    p, _ = exact(lm, target)
+    sampler = qr.QRS(target, q, log_beta=q.log_most_base_ratio(lm, target))
+    samples = sampler.sample(3000, seed=1)
+    assert fits([item.token_ids for item in samples.items], all_ids(lm), p)
