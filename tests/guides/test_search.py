@@ -9,7 +9,7 @@ import quasir as qr
 from quasir.core.items import take
 from quasir.core.streams import DrawStreams
 from quasir.text import stages
-from quasir.text.found import load_proposal, save_proposal
+from quasir.text.found import read_proposal, save_proposal
 from quasir.text.guided import mix_parts
 from quasir.text.search import Search, propose, read_budget
 from quasir.text.stages import Place
@@ -88,16 +88,17 @@ def test_the_file_keeps_all_of_it(found, hard, tmp_path):
     q, lm = found[0], hard.base
     save_proposal(q, tmp_path / "q.safetensors")
     features = {feature.name: feature for feature in hard.features}
-    again = load_proposal(tmp_path / "q.safetensors", lm, features)
+    again = read_proposal(tmp_path / "q.safetensors").placed(lm, features)
     np.testing.assert_array_equal(again.log_prob(texts_of(lm)), q.log_prob(texts_of(lm)))
     assert again.record == q.record
+    other = model(merges=[("a", "b")], seed=4)
     with pytest.raises(qr.errors.InputError, match="another model"):
-        load_proposal(tmp_path / "q.safetensors", model(merges=[("a", "b")], seed=4), features)
+        read_proposal(tmp_path / "q.safetensors").placed(other, features)
     with pytest.raises(qr.errors.InputError, match="reads the features"):
-        load_proposal(tmp_path / "q.safetensors", lm, {})
+        read_proposal(tmp_path / "q.safetensors").placed(lm, {})
     (tmp_path / "bad").write_text("nonsense")
     with pytest.raises(qr.errors.StoreError, match="cannot be read"):
-        load_proposal(tmp_path / "bad", lm, features)
+        read_proposal(tmp_path / "bad")
 
 
 def leaks(target, monkeypatch):
@@ -184,7 +185,7 @@ def test_contexts_count_alike_whatever_their_z(lm):
     one = search([Place(lm.prompted("a") * AB), Place(steep)])
     q = one._mixture({"base": 1.0})
     one.stages.learn(q, 4_000)
-    weight, sizes = np.exp(one._pool().log_weight), [len(k.texts) for k in one.stages.kept]
+    weight, sizes = np.exp(one._pool(1.0).log_weight), [len(k.texts) for k in one.stages.kept]
     assert weight[: sizes[0]].sum() == pytest.approx(weight[sizes[0] :].sum(), rel=0.05)
 
 

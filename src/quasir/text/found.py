@@ -86,7 +86,7 @@ class SearchRecord:
 
 
 def save_proposal(found: Guided | Mixture, file: Path) -> None:
-    """Write a proposal; `load_proposal` reads it. A trained head is one of float16.
+    """Write a proposal; `read_proposal` does the opposite. A trained head is one of float16.
 
     Of a mixture, the proposals that were given have names of their own: its guided part is kept.
     """
@@ -113,11 +113,6 @@ def save_proposal(found: Guided | Mixture, file: Path) -> None:
     # A file without tensors is not one that safetensors reads.
     tensors["format"] = np.ones(1, dtype=np.int64)
     write_bytes(file, safetensors.numpy.save(tensors, {KEY: json.dumps(facts)}))
-
-
-def load_proposal(file: Path, base: CausalLM, features: Mapping[str, Feature]) -> Guided:
-    """Read a proposal for a base; `features` are those of the target, by name."""
-    return read_proposal(file).placed(base, features)
 
 
 @dataclass(frozen=True, eq=False)

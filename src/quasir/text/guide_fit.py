@@ -129,7 +129,8 @@ def fit_guide(
                 f"none of the pilot's {n:,} draws is possible under the target, so no factor can "
                 "be fitted. Give a larger n, or factors to begin with: boost({'word': 100.0})."
             )
-        log_factors, share = fit_rounds(rounds, machine, None if q.share else 0.0)
+        joined, free = _joined(rounds, _counts(machine)), None if q.share else 0.0
+        log_factors, share = minimise_distance(*joined, machine, free)
     return _with_factors(q, machine, log_factors, share)
 
 
@@ -160,16 +161,6 @@ def _round(now: Guided, draws: Draws, machine: BoostMachine, log_factors: Array)
     masses = Masses.of(now.base, texts, rest, all(part.below_one for part in others), machine)
     log_b = (draws.log_p - draws.log_base)[possible]
     return PilotRound(len(draws), log_b, masses, log_factors, now.share)
-
-
-def fit_rounds(rounds: Sequence[PilotRound], machine: BoostMachine, share: float | None) -> Fit:
-    """Return the factors, and the share unless it is given, that bring q closest to p."""
-    counts = _counts(machine)
-    masses = Masses.concatenate([r.masses for r in rounds], len(counts))
-    log_b = np.concatenate([r.log_b for r in rounds])
-    return minimise_distance(
-        masses, log_b, _log_weights(rounds, masses, log_b, counts), machine, share
-    )
 
 
 def minimise_distance(
@@ -260,11 +251,10 @@ def _groups(machine: BoostMachine) -> tuple[Array, Array]:
     return shared, np.array(centre)
 
 
-def _log_weights(
-    rounds: Sequence[PilotRound], masses: Masses, log_b: Array, counts: Array
-) -> Array:
-    """Return the log weights P/m of all draws, m being the mixture of all rounds; they sum to 1."""
-    total = sum(r.n for r in rounds)
+def _joined(rounds: Sequence[PilotRound], counts: Array) -> tuple[Masses, Array, Array]:
+    """Return all draws, their log b, and log P/m, m mixing all rounds; the weights sum to 1."""
+    masses = Masses.concatenate([r.masses for r in rounds], len(counts))
+    log_b, total = np.concatenate([r.log_b for r in rounds]), sum(r.n for r in rounds)
     log_m = np.full(len(log_b), -np.inf)
     for r in rounds:
         gain = masses.log_gain(counts @ r.log_factors)
@@ -272,8 +262,7 @@ def _log_weights(
             log_q = np.logaddexp(np.log(r.share), np.log1p(-r.share) + gain)
         log_m = np.logaddexp(log_m, np.log(r.n / total) + log_q)
     log_w = log_b - log_m
-    weights: Array = log_w - np.logaddexp.reduce(log_w)
-    return weights
+    return masses, log_b, log_w - np.logaddexp.reduce(log_w)
 
 
 @dataclass(frozen=True, eq=False)

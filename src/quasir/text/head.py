@@ -51,14 +51,28 @@ class Head:
         self.until = tuple(until)
 
     @classmethod
-    def zero(cls, width: int, bits: int, hidden: int, seed: int) -> Head:
-        """Return a head that changes nothing yet."""
+    def zero(cls, width: int, bits: int, hidden: int, seed: int, boosts: Head | None) -> Head:
+        """Return a head that changes nothing yet but by the boosted tokens of another."""
         random = torch.Generator().manual_seed(seed)
         read = torch.randn(hidden, width + bits, generator=random) / (width + bits) ** 0.5
-        write = torch.zeros(width, hidden)
-        return cls(
-            {"read": read, "bias": write[0].clone(), "write": write, "shift": write[:, 0].clone()}
-        )
+        layers = {"read": read, "bias": torch.zeros(hidden)}
+        layers |= {"write": torch.zeros(width, hidden), "shift": torch.zeros(width)}
+        return (boosts or cls()).with_layers(layers)
+
+    @classmethod
+    def mean(cls, heads: Sequence[Head]) -> Head:
+        """Return the head whose g is the mean of theirs, which have the same c."""
+        each = {name: [head.layers[name] for head in heads] for name in heads[0].layers}
+        joined = {name: torch.cat(each[name]) for name in ("read", "bias")}
+        joined["write"] = torch.cat(each["write"], dim=1) / len(heads)
+        joined["shift"] = torch.stack(each["shift"]).mean(0)
+        # As its file keeps it: what is judged is what will draw.
+        rounded = {name: x.detach().cpu().half().float() for name, x in joined.items()}
+        return heads[0].to(torch.device("cpu")).with_layers(rounded)
+
+    def with_layers(self, layers: dict[str, Tensor]) -> Head:
+        """Return a head with other layers, and the same boosted tokens."""
+        return Head(layers, self.tokens, self.log_factors, self.until)
 
     @property
     def fingerprint(self) -> str:
@@ -74,9 +88,8 @@ class Head:
         """Return this head on a device."""
         if self.log_factors.device == device:
             return self
-        made = Head({name: x.to(device) for name, x in self.layers.items()}, until=self.until)
-        made.tokens, made.log_factors = self.tokens.to(device), self.log_factors.to(device)
-        return made
+        layers = {name: x.to(device) for name, x in self.layers.items()}
+        return Head(layers, self.tokens.to(device), self.log_factors.to(device), self.until)
 
     def check(self, lm: CausalLM, bits: int) -> None:
         """Refuse a model that this head was not made for."""
@@ -126,4 +139,4 @@ class Head:
             name: (by * x).half().float() if name in ("write", "shift") else x
             for name, x in self.layers.items()
         }
-        return Head(layers, self.tokens, self.log_factors, self.until)
+        return self.with_layers(layers)

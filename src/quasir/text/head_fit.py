@@ -3,15 +3,15 @@
 Both fits see the texts of the search that the target allows, with the weights P/q of their draws.
 
 A token v is screened by a score test: over the places before the constraint is met, its count minus
-the sum of a(v | prefix), in standard deviations of the latter. The factors of those that stand out
-are where the likelihood is largest, found by Newton's method, since it is concave in their logs.
+the sum of a(v | prefix), in standard deviations of the latter. Those that stand out are boosted by
+the ratio of the odds, damped.
 
-The layers are fitted by weighted maximum likelihood, stopped on texts that are held out.
+The layers are fitted by maximum likelihood, weighted, several times; the head has their mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
@@ -32,17 +33,16 @@ from quasir.text.texts import Texts
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
 
-CUT = 0.995
-"""Quantile at which weights are cut: a few texts that q hardly ever draws must not decide."""
 STANDS_OUT, MOST_TOKENS, LEAST_COUNT = 5.0, 24, 3
 """A token is boosted if it stands out by so many standard deviations; at most so many tokens are,
 and none that fewer texts have."""
 DAMPED = 0.7
 """Part of each log factor that is used: in full they satisfy the constraint more often, but the
 ratios of texts without these tokens become so large that a small TVD costs more."""
-PLACES = 40_000  # places that factors are fitted on, at most
-HELD_OUT, BATCH, EPOCHS, PATIENCE = 0.1, 64, 3, 1
-RATE, DECAY, DROPPED = 1e-3, 0.1, 0.1
+HIDDEN, BATCH, EPOCHS = 64, 64, 2
+RATE, DECAY, DROPPED = 2e-3, 0.1, 0.3
+MEMBERS = 3
+"""Heads whose g's are averaged: on few texts each errs in its own way, and the mean errs less."""
 SKIPPED = 0.5  # of the places of a batch, chosen anew each time: they cost most of the time
 
 
@@ -100,26 +100,21 @@ class Pool:
     def __len__(self) -> int:
         return len(self.log_weight)
 
-    def at(self, texts: Ints) -> tuple[Tensor, Tensor]:
-        """Return the tokens of some texts, and which of the texts each belongs to."""
+    def at(self, texts: Ints) -> Tensor:
+        """Return the places of the tokens of some texts."""
         sizes = self.starts[texts + 1] - self.starts[texts]
-        owner = np.repeat(np.arange(len(texts)), sizes)
         before = np.repeat(np.cumsum(sizes) - sizes - self.starts[texts], sizes)
-        return torch.from_numpy(np.arange(len(owner)) - before), torch.from_numpy(owner)
+        return torch.from_numpy(np.arange(len(before)) - before)
 
 
-def balanced(log_weight: Array) -> Array:
+def balanced(log_weight: Array, quantile: float) -> Array:
     """Return log weights, cut, that sum to the effective number of texts."""
     if not len(log_weight):
         return log_weight
-    cut = np.minimum(log_weight, np.quantile(log_weight, CUT))
+    cut = np.minimum(log_weight, np.quantile(log_weight, quantile))
     ess = 2 * np.logaddexp.reduce(cut) - np.logaddexp.reduce(2 * cut)
     made: Array = cut - np.logaddexp.reduce(cut) + ess
     return made
-
-
-def _chunks(lm: CausalLM, at: Tensor) -> Iterator[Tensor]:
-    yield from torch.split(at, positions_at_once(lm.vocabulary_size))
 
 
 @torch.inference_mode()
@@ -133,8 +128,10 @@ def screen_tokens(lm: CausalLM, pool: Pool, until: Sequence[int]) -> Head | None
     size = lm.vocabulary_size
     drawn, count, expected, variance = (torch.zeros(size, dtype=torch.float64) for _ in range(4))
     weight = torch.from_numpy(texts)
-    for some in _chunks(lm, at):
-        a = _probabilities(lm, pool, some)
+    kind = next(iter(lm.model.parameters())).dtype
+    for some in torch.split(at, positions_at_once(size)):
+        states = pool.states[some].to(lm.device, kind)
+        a = lm.warp(lm._head(states)).softmax(-1).double().cpu()
         w = weight[some]
         drawn.index_add_(0, pool.token[some], torch.ones_like(w))
         count.index_add_(0, pool.token[some], w)
@@ -146,91 +143,47 @@ def screen_tokens(lm: CausalLM, pool: Pool, until: Sequence[int]) -> Head | None
     tokens = tokens[z[tokens] > STANDS_OUT]
     if not len(tokens):
         return None
-    some = at[:: -(-len(at) // PLACES)]
-    a = torch.cat([_probabilities(lm, pool, part)[:, tokens] for part in _chunks(lm, some)])
-    hit = (pool.token[some][:, None] == tokens).double()
-    return Head(None, tokens.numpy(), DAMPED * _newton(a, hit, weight[some]).numpy(), until)
+    # The likeliest factor of a token, if its probability were the same in all places.
+    all_places = weight[at].sum()
+    more = (count[tokens] / all_places).logit(1e-6) - (expected[tokens] / all_places).logit(1e-6)
+    return Head(None, tokens.numpy(), DAMPED * more.numpy(), until)
 
 
-def _probabilities(lm: CausalLM, pool: Pool, at: Tensor) -> Tensor:
-    states = pool.states[at].to(lm.device, next(iter(lm.model.parameters())).dtype)
-    return lm.warp(lm._head(states)).softmax(-1).double().cpu()
+def train_head(lm: CausalLM, pool: Pool, boosts: Head | None, seed: int, number: int) -> Head:
+    """Return a head fitted to the pool's texts: the mean of some, each from its own beginning."""
+    streams = (stream(seed, Purpose.SEARCH_TRAIN, number, i) for i in range(MEMBERS))
+    return Head.mean([_train(lm, pool, boosts, random) for random in streams])
 
 
-def _newton(a: Tensor, hit: Tensor, weight: Tensor) -> Tensor:
-    """Return the log factors of greatest likelihood; a prior as strong as one text holds them."""
-    logs = torch.zeros(a.shape[1], dtype=torch.float64)
-    for _ in range(50):
-        q = a * logs.exp()
-        q = q / (1 - a.sum(1) + q.sum(1))[:, None]
-        slope = weight @ (hit - q) - 0.1 * logs
-        mean = weight @ q
-        curvature = torch.diag(mean + 0.1) - (q * weight[:, None]).T @ q
-        step = torch.linalg.solve(curvature, slope).clamp(-1, 1)
-        logs = logs + step
-        if step.abs().max() < 1e-6:
-            break
-    return logs
-
-
-def train_head(
-    lm: CausalLM, pool: Pool, begun: Head, seed: int, number: int, epochs: int = EPOCHS
-) -> Head:
-    """Return a head fitted to the pool's texts, from where `begun` is; the seed decides all."""
-    random = stream(seed, Purpose.SEARCH_TRAIN, number)
-    order = random.permutation(len(pool))
-    held, left = np.split(order, [max(1, int(HELD_OUT * len(pool)))])
+def _train(lm: CausalLM, pool: Pool, boosts: Head | None, random: np.random.Generator) -> Head:
     dropout = torch.Generator().manual_seed(int(random.integers(2**62)))
-    weight = torch.from_numpy(np.exp(pool.log_weight - pool.log_weight.max())).float()
-    weight = weight / weight.mean()
+    size, first = (pool.states.shape[1], pool.bits.shape[1]), int(random.integers(2**62))
+    head = Head.zero(*size, HIDDEN, first, boosts).to(lm.device)
+    for x in head.layers.values():
+        x.requires_grad_()
+    weight = np.exp(pool.log_weight - np.logaddexp.reduce(pool.log_weight))
     output = lm.model.get_output_embeddings()
-    layers = {name: x.clone().requires_grad_() for name, x in begun.to(lm.device).layers.items()}
-    head = Head(layers, begun.tokens, begun.log_factors, begun.until).to(lm.device)
-    optimiser = torch.optim.AdamW(layers.values(), RATE, weight_decay=DECAY)
+    optimiser = torch.optim.AdamW(head.layers.values(), RATE, weight_decay=DECAY)
 
-    def log_q(texts: Ints, drop: bool) -> Tensor:
-        at, owner = pool.at(texts)
-        kept = None
-        if drop:
-            some = torch.rand(len(at), generator=dropout) >= SKIPPED
-            at, owner = at[some], owner[some]
-            size = len(at), len(layers["bias"])
-            kept = (torch.rand(size, generator=dropout) >= DROPPED).float() / (1 - DROPPED)
-            kept = kept.to(lm.device)
+    def loss(texts: Ints) -> Tensor:
+        at = pool.at(texts)
+        at = at[torch.rand(len(at), generator=dropout) >= SKIPPED]
+        kept = (torch.rand(len(at), HIDDEN, generator=dropout) >= DROPPED).float() / (1 - DROPPED)
         h = pool.states[at].to(lm.device).float()
-        bits = pool.bits[at].to(lm.device)
-        made = head.shifted(h, bits, kept)
+        own = pool.bits[at].to(lm.device)
+        made = head.shifted(h, own, kept.to(lm.device))
         logits = output(made.to(output.weight.dtype)).float() / lm.warp.temperature
         boosts = pool.boosted[at.numpy()].tocoo()
         place = torch.from_numpy(np.stack([boosts.row, boosts.col]).astype(np.int64)).to(lm.device)
         value = torch.from_numpy(boosts.data).to(logits)
-        logits = head.boosted(logits, bits).index_put_(tuple(place), value, accumulate=True)
-        wanted = pool.token[at].to(lm.device)[:, None]
-        each = logits.gather(1, wanted)[:, 0] - logits.logsumexp(1)
-        return torch.zeros(len(texts), device=lm.device).index_add(0, owner.to(lm.device), each)
+        logits = head.boosted(logits, own).index_put_(tuple(place), value, accumulate=True)
+        return cross_entropy(logits, pool.token[at].to(lm.device))
 
-    def loss(texts: Ints, drop: bool) -> Tensor:
-        own = weight[torch.from_numpy(texts)].to(lm.device)
-        return -(own * log_q(texts, drop)).sum()
-
-    best, kept, worse = np.inf, begun.layers, 0
-    places = float(np.diff(pool.starts).mean()) * BATCH * (1 - SKIPPED)
-    for _ in range(epochs):
-        mixed = random.permutation(left)
-        for batch in np.split(mixed, range(BATCH, len(mixed), BATCH)):
-            optimiser.zero_grad()
-            (loss(batch, True) / places).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        with torch.no_grad():
-            parts = np.split(held, range(BATCH, len(held), BATCH))
-            now = sum(float(loss(part, False)) for part in parts)
-        if now < best:
-            best, worse = now, 0
-            kept = {name: x.detach().clone() for name, x in layers.items()}
-        else:
-            worse += 1
-            if worse == PATIENCE:
-                break
-    # As its file keeps it: what is judged is what will draw.
-    rounded = {name: x.detach().cpu().half().float() for name, x in kept.items()}
-    return Head(rounded, begun.tokens, begun.log_factors, begun.until)
+    steps = EPOCHS * -(-len(pool) // BATCH)
+    for step in range(steps):
+        optimiser.param_groups[0]["lr"] = RATE * (1 - step / steps)
+        optimiser.zero_grad()
+        # Texts are drawn by their weights: so none is passed for little.
+        loss(random.choice(len(pool), BATCH, p=weight)).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return head

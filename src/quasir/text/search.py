@@ -58,13 +58,14 @@ BUDGET = 32_768
 LEAST_BUDGET = 2_048
 PILOT = 256
 """Draws of the first stage: they show whether the base will do, and how long a draw takes."""
-HIDDEN = 64  # width of a head's inner layer
 FEW = 48
 """With fewer texts that the target allows, no token is screened and no head is trained."""
 EASY = 0.4
 """Where the base itself is accepted so often, nothing could be worth its cost."""
 ROUND = {"base": 0.2, "boosts": 0.3, "head": 0.5}
 """Weights of a round, for the parts that there are."""
+SCREENED_AT, TRAINED_AT = 0.995, 0.9
+"""Quantiles at which weights are cut: a few texts that q hardly ever draws must not decide."""
 ROUNDS = 3  # heads that are trained, each on the draws of all before
 DAMPED = (0.75, 0.5)
 """Parts of the last head's g that are tried too."""
@@ -212,6 +213,7 @@ class Search:
         self.spoken += self.words
         self._divide(self.budget.draws or LEAST_BUDGET)
         self.every = 1
+        self.screened: Head | None = None
         self.parts: dict[str, Part] = {}
         if self.language is not None:
             self.parts["mask"] = Part(1.0, self.language)
@@ -234,9 +236,9 @@ class Search:
             return self._recorded(mix_parts(self.base, []), [self.first])
         self._pilot()
         self._screen()
-        head = None
         for place in range(ROUNDS if self.stages.possible >= FEW and self.base._plain else 0):
-            head = self._train(head, place)
+            pool = self._pool(TRAINED_AT)
+            head = train_head(self.base, pool, self.screened, self.seed, place)
             guide = self.parts["boosts"].guide if "boosts" in self.parts else self.language
             self.parts["head"] = Part(1.0, guide, head)
             if place + 1 < ROUNDS:
@@ -326,7 +328,7 @@ class Search:
         """Boost tokens that stand out, where a feature has no words of its own."""
         if not self.silent or self.stages.possible < FEW:
             return
-        found = screen_tokens(self.base, self._pool(), self.until)
+        self.screened = found = screen_tokens(self.base, self._pool(SCREENED_AT), self.until)
         if found is None:
             self.said.append("No token stands out in the texts that the target allows.")
             return
@@ -335,17 +337,6 @@ class Search:
         guide = self.parts["boosts"].guide if "boosts" in self.parts else self.language
         self.parts["boosts"] = Part(1.0, guide, found)
         self.stages.learn(self._mixture(ROUND), self.size)
-
-    def _train(self, begun: Head | None, number: int) -> Head:
-        pool = self._pool()
-        if begun is None:
-            width, bits = pool.states.shape[1], pool.bits.shape[1]
-            begun = Head.zero(width, bits, HIDDEN, self.seed % 2**63)
-            screened = self.parts["boosts"].head if "boosts" in self.parts else None
-            if screened is not None:
-                more = screened.tokens, screened.log_factors, screened.until
-                begun = Head(begun.layers, *more)
-        return train_head(self.base, pool, begun, self.seed, number)
 
     def _mixture(self, weights: Mapping[str, float]) -> Callable[[int], Any]:
         """Return what makes the mixture with these weights in each place, of what there is."""
@@ -369,7 +360,7 @@ class Search:
 
         return make
 
-    def _pool(self) -> Pool:
+    def _pool(self, cut: float) -> Pool:
         """Return all that was learned from; what is new takes one pass."""
         machine: Machine = BothMachine([])
         if "boosts" in self.parts:
@@ -383,7 +374,7 @@ class Search:
         by_stage: dict[int, list[Array]] = {}
         for stage, place, _, log_ratio in self.stages.kept:
             by_stage.setdefault(stage, []).append(log_ratio - self.stages.log_z(place))
-        log_weight = [balanced(np.concatenate(each)) for each in by_stage.values()]
+        log_weight = [balanced(np.concatenate(each), cut) for each in by_stage.values()]
         return Pool.join(self.pools, np.concatenate(log_weight))
 
     def _judge(self) -> Guided | Mixture:
@@ -431,16 +422,8 @@ class Search:
         n, work = sum(len(draws) for draws in fresh), [1.0, *map(self._part_work, parts.values())]
         if parts:
             work += [2 * SCORING] * len(self.given)
-        return Scored(
-            n,
-            log_p,
-            log_q,
-            log_each,
-            np.array(most),
-            np.array(floors),
-            np.array(work),
-            self.stages.seconds / by,
-        )
+        bounds = np.array(most), np.array(floors), np.array(work)
+        return Scored(n, log_p, log_q, log_each, *bounds, self.stages.seconds / by)
 
     def _recorded(self, q: Guided | Mixture, tried: list[Candidate]) -> Guided | Mixture:
         q.record = SearchRecord(
