@@ -223,7 +223,7 @@ def _mistakes(recipe: Recipe) -> Mistakes:
             yield f"{escaped(name)}: {said}", ["lambda", name]
     for name in recipe.fitted:
         if name not in recipe.want:
-            said = "has a lambda under fitted, but no constraint under want"
+            said = "has a lambda under fitted, but no constraint under want: a tilt goes to lambda"
             yield f"{escaped(name)} {said}", ["fitted", name]
         elif recipe.want[name] in (0.0, 1.0) and recipe.features[name].is_boolean:
             said = "holds for every item, so it has no lambda: leave it out of fitted"
@@ -238,7 +238,10 @@ def _mistakes(recipe: Recipe) -> Mistakes:
         yield "base names no model, server, table or Poisson", ["base"]
     for field, source in (("base", base), ("proposal", recipe.proposal)):
         if "weight" in source.model_fields_set:
-            yield f"a weight goes only in a mixture, and {field} is none", [field, "weight"]
+            yield (
+                f"a weight goes only in a mixture, and {field} is none: leave it out",
+                [field, "weight"],
+            )
     if base.model is None and base.server is None:
         yield from _without_model(recipe.proposal, ["proposal"])
 
@@ -249,4 +252,7 @@ def _without_model(source: Source, steps: list[Any]) -> Mistakes:
         yield from _without_model(part, [*steps, "mixture", i])
     if source.model is None and source.server is None and source.of_model:
         name = source.of_model[0]
-        yield f"{name} is a setting of a model, but the proposal names no model", [*steps, name]
+        yield (
+            f"{name} is a setting of a model, but the proposal names no model: give one",
+            [*steps, name],
+        )

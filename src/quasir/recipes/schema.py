@@ -131,12 +131,12 @@ class Source(Part):
         kinds = self.given(("table", "poisson", "round_trip", "mixture"))
         of_model = self.given(tuple(self.of_model))
         if len(kinds) > 1 or (kinds and of_model):
-            raise ValueError(f"{' and '.join([*kinds, *of_model])} do not go together")
+            raise ValueError(f"{' and '.join([*kinds, *of_model])} do not go together: give one")
         if self.guide is not None and (kinds or self.source is not None):
             raise ValueError(f"a guide goes with a causal model, not with {[*kinds, 'source'][0]}")
         loaded = self.given(("adapter", "revision", "source", "guide"))
         if self.server is not None and loaded:
-            raise ValueError(f"{' and '.join(loaded)} do not go with a server")
+            raise ValueError(f"{' and '.join(loaded)} do not go with a server, which has its model")
         if self.auto and (kinds or of_model or self.guide is not None):
             raise ValueError("auto is a search for a proposal: leave everything else out")
         if self.share is not None and self.words:
@@ -154,7 +154,9 @@ class Source(Part):
             raise ValueError(f"the weights of {of} add up to more than a float can hold (1e308)")
         small = [name for name, weight in weights.items() if weight / total == 0.0]
         if small:
-            raise ValueError(f"the weight of {escaped(small[0])} in {of} is 0 beside the sum")
+            raise ValueError(
+                f"the weight of {escaped(small[0])} in {of} is 0 beside the sum: raise it"
+            )
         return self
 
     @property

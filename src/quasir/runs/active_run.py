@@ -86,7 +86,10 @@ def prepare(
     elif not over:
         check_filled(read)
         if read.over is not None:
-            raise InputError(f"over: {read.over} is of contexts, and this run has no contexts.")
+            raise InputError(
+                f"over: {read.over} is of contexts, and this run has none: give them with "
+                "--contexts, or leave over out."
+            )
     return Order(read, recipe_dir, folder, given)
 
 

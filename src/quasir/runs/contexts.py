@@ -212,7 +212,10 @@ class WorkerSpec:
         builder.loaded |= {"folder": kept, **self.served}
         models = builder.built(self.entry).models
         if models != list(self.models):
-            raise StoreError(f"a worker has other models: {models}, not {self.models}.")
+            raise StoreError(
+                f"a worker has other models than the run: {models}, not {self.models}. The draws "
+                "would come from two distributions."
+            )
         return builder
 
 
