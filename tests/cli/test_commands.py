@@ -199,7 +199,7 @@ def test_a_bad_recipe_has_its_own_exit_code(tmp_path):
     assert "did you mean choose?" in err
     assert not (tmp_path / "runs").exists()
     _, err = quasir("run", "nothing.yaml", code=2)
-    assert "built in are" in err
+    assert "Built in are" in err
 
 
 CODE = "def shout(text):\n    return text.isupper()\n"

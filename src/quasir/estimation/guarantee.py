@@ -102,7 +102,7 @@ class Assumptions:
 def as_alpha(confidence: float) -> float:
     """Return 1 - confidence."""
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence}, but must lie between 0 and 1, as 0.95.")
+        raise InputError(f"confidence is {confidence}, but must be between 0 and 1: 0.95, say.")
     return 1 - confidence
 
 

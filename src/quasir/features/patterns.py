@@ -179,7 +179,8 @@ class _Found:
                 raise FeatureError(
                     f"feature {short_repr(self.name)} searched for about {LIMIT:g} s in item "
                     f"{short_repr(text)} of {len(text):,} characters: its pattern "
-                    f"{short_repr(self.pattern)} may never end. Repeat nothing twice, as (a+)+."
+                    f"{short_repr(self.pattern)} may never end. Repeat nothing that is repeated "
+                    "inside, as in (a+)+."
                 ) from None
         return found
 

@@ -74,7 +74,10 @@ def distinct(texts: Items, n: int = 1, unit: Unit = "word") -> float:
     check_count("n", n)
     codes, lengths = code(texts, unit)
     if lengths.max(initial=0) < n:
-        raise InputError(f"none of the {len(lengths)} texts has {n} {unit}{'s' * (n > 1)}.")
+        raise InputError(
+            f"none of the {len(lengths)} texts has {n} {unit}{'s' * (n > 1)}, so the share of "
+            "different n-grams is 0/0: give longer texts or a smaller n."
+        )
     *_, counts = count_ngrams(codes, lengths, n)
     return len(counts.first) / int(counts.count.sum())
 

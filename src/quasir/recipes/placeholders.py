@@ -158,7 +158,10 @@ def _records(text: str, name: str) -> Iterator[tuple[str, Any]]:
             where = f"{name}, line {start}"
             start = reader.line_num + 1
             if len(row) != len(names):
-                raise InputError(f"{where}: {len(row)} cells, but the first line has {len(names)}.")
+                raise InputError(
+                    f"{where}: {len(row)} cells, but the first line has {len(names)}: quote cells "
+                    "that hold commas."
+                )
             yield where, dict(zip(names, row, strict=True))
     except csv.Error as error:
         raise InputError(
@@ -211,7 +214,10 @@ def refuse_missing(recipe: Recipe, contexts: list[Context]) -> None:
     names = fields_of(recipe)
     if not names:
         there = ", ".join(f"{{{name}}}" for name in contexts[0].fields)
-        raise InputError(f"the recipe refers to no field of the contexts, as {there}: put one in.")
+        raise InputError(
+            f"the recipe refers to no field of the contexts, such as {there}: put one into a "
+            "prompt, a chat, a source or a feature."
+        )
     for context in contexts:
         for name in names:
             context.value(name)

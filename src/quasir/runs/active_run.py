@@ -87,7 +87,7 @@ def prepare(
         check_filled(read)
         if read.over is not None:
             raise InputError(
-                f"over: {read.over} is of contexts, and this run has none: give them with "
+                f"over: {read.over} is of contexts, and this run has no contexts: give them with "
                 "--contexts, or leave over out."
             )
     return Order(read, recipe_dir, folder, given)
