@@ -182,8 +182,9 @@ def verdict(
         f"plain model (the square) is exact and keeps 1 text in {1 / z:,.0f}; the paper: about 1 "
         "in 10,000. In the pools, the word is in "
         + ", ".join(f"{hits} of {n:,} ({name})" for name, (hits, n) in shares.items())
-        + ". Agrees: prompts bring the word far more often than the base. A boost of the word "
-        "and a chat are not in the paper.",
+        + ". Agrees: prompts bring the word far more often than the base. "
+        + best_prompt(judged)
+        + " A boost of the word and a chat are not in the paper.",
         f"All lines come from {sum(hits for hits, _ in shares.values()):,} texts with the word, "
         f"worth {ess:.0f} draws of p.",
     ]
@@ -192,10 +193,22 @@ def verdict(
     else:
         said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
     if absent:
-        said.append(
-            f"Not run yet: {', '.join(absent)} (a search or a tuning begins at --large {WORTH_IT})."
-        )
+        need = f"a search or a tuning needs --large {WORTH_IT}"
+        said.append(f"Not run yet: {', '.join(absent)} ({need}).")
     return " ".join(said)
+
+
+def best_prompt(judged: dict[str, Judged]) -> str:
+    """Say how near the best prompt comes to p at the lowest rate."""
+    ends = {n: float(np.nan_to_num(one.tvd[-1], nan=1.0)) for n, one in judged.items()}
+    best = min((n for n in ends if n in PROMPTS), key=lambda n: ends[n])
+    if ends[best] < 0.5:
+        return f"They trade quality for efficiency: {best} has {judged[best].said(1e-5)}."
+    return (
+        "Differs: in the paper prompts trade quality for efficiency, and here the best "
+        f"({best}) still has a TVD of {judged[best].said(1e-5)}. A model that is tuned to chats "
+        "writes other texts after a prompt than without one."
+    )
 
 
 def figure(judged: dict[str, Judged], z: float, se: float) -> Figure:
