@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.plots import COLOURS, FONT, new_figure, rates_axis
-from quasir.compare import Comparison
+from quasir.compare import Comparison, Row
 from quasir.compare.sampler_table import BLEU
 from quasir.estimation.estimate import Key, Moment
 
@@ -76,11 +76,11 @@ def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
         alone = sampler == "proposal"
         apart = 1.0 if alone else APART ** (i - (len(samplers) - 1) / 2)
         colour = "black" if alone else COLOURS[i % len(COLOURS)]
-        sds = [row.cells[quantity].runs.sd for row in rows]
+        sds = [_spread(row, quantity) for row in rows]
         ax.errorbar(
             [row.acceptance_rate * apart for row in rows],
             [scale * row.cells[quantity].runs.mean for row in rows],
-            [0.0 if math.isnan(sd) else scale * sd for sd in sds],
+            [scale * sd for sd in sds],
             label=NAMES[sampler],
             color=colour,
             marker="o" if alone else MARKERS[i % len(MARKERS)],
@@ -96,3 +96,11 @@ def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
             markerfacecolor="none",
             label="at most (95 %)" if bounds else None,
         )
+
+
+def _spread(row: Row, quantity: Key) -> float:
+    """Return the sd over runs; of one run, the standard error of a share, as far as it is one."""
+    mean, sd = row.cells[quantity].runs.mean, row.cells[quantity].runs.sd
+    if math.isnan(sd) and isinstance(quantity, Moment) and 0 <= mean <= 1:
+        return math.sqrt(mean * (1 - mean) / row.n)
+    return 0.0 if math.isnan(sd) else sd

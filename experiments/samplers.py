@@ -7,6 +7,7 @@ has its thinning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import quasir as qr
 from experiments.constrained import biographies
@@ -40,14 +41,26 @@ STATED = {
 def run(place: Place) -> Result:
     """Replay the pool through the samplers, and walk."""
     folder = biographies(place, "scientists")
-    options = {"n": SAMPLES, "runs": RUNS, "reporter": Lines()}
-    burn_in = min(BURN_IN, len(qr.store.Store.open(folder)) // 40)
+    size = len(qr.store.Store.open(folder))
+    burn_in = min(BURN_IN, size // 40)
     of_walks = min(burn_in, WALK_STEPS // RUNS // 4)
-    found = compare_with_walks(folder, SAMPLERS, RATES, burn_in=burn_in, **options)
+    options = {"n": SAMPLES, "reporter": Lines()}
+    first, *others = [
+        compare_with_walks(
+            folder, SAMPLERS, [rate], runs=runs_of(size, rate, burn_in), burn_in=burn_in, **options
+        )
+        for rate in RATES
+    ]
+    found = replace(
+        first,
+        rows=first.rows + [row for one in others for row in one.rows[1:]],
+        stretches=first.stretches + [part for one in others for part in one.stretches],
+    )
     walks = compare_with_walks(
         folder,
         WALKS,
         RATES[:1],
+        runs=RUNS,
         burn_in=of_walks,
         walk_steps=WALK_STEPS,
         editor=place.models.editor,
@@ -65,6 +78,11 @@ def run(place: Place) -> Result:
     )
 
 
+def runs_of(size: int, rate: float, burn_in: int) -> int:
+    """Return the runs of a rate: at most the paper's, each with samples enough to be shown."""
+    return int(min(RUNS, max(1, size // (burn_in + (FEWEST + 1) / rate))))
+
+
 def rows_of(kept: Sequence[Measured]) -> list[Row]:
     """Return the rows beside the paper's."""
     rows = []
@@ -73,7 +91,8 @@ def rows_of(kept: Sequence[Measured]) -> list[Row]:
         if paper is not None:
             women = row.cells[Moment("female")].text(100.0)
             unique = row.cells["unique"].text(100.0)
-            what = f"{row.method} at {row.cost.rate:g}: women, unique (n = {row.n})"
+            runs = len(row.cells["unique"].values)
+            what = f"{row.method} at {row.cost.rate:g}: women, unique ({runs} runs of {row.n})"
             rows.append((what, paper, f"{women} %, {unique} %"))
     return rows
 
