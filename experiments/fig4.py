@@ -91,7 +91,7 @@ def observed(pool: Pool, name: str, rate: float) -> str:
     """Return the share of samples with a feature, with its standard error."""
     for at, mean, se in pool.observed(name):
         if at == rate:
-            return f"{100 * mean:.1f} ± {100 * se:.1g} %"
+            return f"{100 * mean:.1f} ± {100 * se:.2g} %"
     return "too few samples"
 
 
@@ -99,7 +99,8 @@ def figure(pools: dict[str, Pool]) -> Figure:
     """Draw the paper's four panels: TVD with its bounds, KL, moments, and KL from the base."""
     made, axes = new_figure(2, 2)
     tuned_one = pools["tuned by DPG"]
-    lowest = last_rate([pool.curve for pool in pools.values()])
+    sampled = [rate for rate, _, _ in tuned_one.observed("female")]
+    lowest = min([last_rate([pool.curve for pool in pools.values()]), *sampled])
     drawn = (("tvd", axes[0]), ("kl", axes[1]), ("kl_base", axes[3]))
     for quantity, panel in drawn:
         for pool in pools.values():
