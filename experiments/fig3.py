@@ -193,7 +193,7 @@ def verdict(
     else:
         said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
     if absent:
-        need = f"a search or a tuning needs --large {WORTH_IT}"
+        need = f"a search or a tuning needs `--large {WORTH_IT}`"
         said.append(f"Not run yet: {', '.join(absent)} ({need}).")
     return " ".join(said)
 
