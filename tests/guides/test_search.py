@@ -1,6 +1,7 @@
 """The search: what it finds is exact, its draws stay out of estimates, and it says what it did."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from quasir.text.found import read_proposal, save_proposal
 from quasir.text.guided import mix_parts
 from quasir.text.search import Search, propose, read_budget
 from quasir.text.stages import Place
-from quasir.text.weighing import Request
+from quasir.text.weighing import Request, Scored, check_choice
 from tests.guides.small import model, texts_of
 
 AB = qr.features.contains("ab", case=True)
@@ -65,8 +66,29 @@ def test_the_record_says_what_each_would_cost(found):
     assert record.chosen == min(costs, key=costs.get)
     assert costs["mixture"] <= min(costs.values())
     assert "chosen" in str(record)
+    assert re.search(
+        r"judged on the other, a proposal is accepted at 0\.\d+ and 0\.\d+", str(record)
+    )
     assert record.draws <= 6_144
     assert json.loads(json.dumps(record.to_dict()))["draws"] == record.draws
+
+
+def test_no_half_judges_what_it_has_chosen(monkeypatch):
+    """The draws of one half have log P = 0, and those of the other log P = 1."""
+    log_p, ones = np.arange(400) % 2.0, np.ones(2)
+    scored = Scored(400, log_p, 0 * log_p, np.zeros((2, 400)), np.zeros(1), ones[None], ones, 1.0)
+    chosen, judged, inner = [], [], Scored.judge
+
+    def judge(self, name, *given):
+        (chosen if name else judged).append(set(self.log_p))
+        return inner(self, name, *given)
+
+    monkeypatch.setattr(Scored, "judge", judge)
+    check_choice(scored, ["base", "one"], Request(0.1, None, 400))
+    assert judged == [{0.0}, {1.0}]
+    half = len(chosen) // 2
+    assert chosen[:half] == [{1.0}] * half
+    assert chosen[half:] == [{0.0}] * half
 
 
 def test_a_killed_search_goes_on(found, hard, monkeypatch):

@@ -51,7 +51,7 @@ from quasir.text.guided import Guided, Part, mix_parts
 from quasir.text.head import Head
 from quasir.text.head_fit import Pool, balanced, screen_tokens, train_head
 from quasir.text.stages import Place, Stages
-from quasir.text.weighing import Request, Scored, choose_weights
+from quasir.text.weighing import Request, Scored, check_choice, choose_weights, cost
 
 BUDGET = 32_768
 """Draws of a search, by default: as many for the pilot as for each round, and to judge."""
@@ -389,7 +389,12 @@ class Search:
         names = ["base", *self.parts, *self.given]
         scored = self._scored(fresh, self.parts, self._work(drawn_by(0)))
         tried = choose_weights(scored, names, self.request)
-        best = min(tried, key=lambda one: one.seconds_per_sample)
+        best = min(tried, key=cost)
+        low, high = sorted(check_choice(scored, names, self.request))
+        self.said.append(
+            "Chosen on one half of the judging draws and judged on the other, a proposal is "
+            f"accepted at {low:.4f} and {high:.4f}: so sure is this table."
+        )
         q = self._mixture(best.weights)(0)
         return self._recorded(q if q is not self.base else mix_parts(self.base, []), tried)
 
@@ -432,7 +437,7 @@ class Search:
             draws=self.stages.drawn,
             possible=self.stages.possible,
             tried=tried,
-            chosen=min(tried, key=lambda one: one.seconds_per_sample).name,
+            chosen=min(tried, key=cost).name,
             words=tuple(self.said),
         )
         return q

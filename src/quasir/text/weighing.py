@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,12 @@ class Scored:
     floors: Array  # (contexts, components): each component is at least this part of the base
     work: Array  # of each component, in draws of the base; that of the base itself is always there
     seconds: float  # of a draw of the base
+
+    def half(self, number: int) -> Scored:
+        """Return every other draw."""
+        at = slice(number, None, 2)
+        log_p, log_q, log_each = self.log_p[at], self.log_q[at], self.log_each[:, at]
+        return replace(self, n=self.n // 2, log_p=log_p, log_q=log_q, log_each=log_each)
 
     def judge(self, name: str, names: Sequence[str], weights: Array, request: Request) -> Candidate:
         """Return what a mixture would cost."""
@@ -90,9 +96,24 @@ def choose_weights(scored: Scored, names: Sequence[str], request: Request) -> li
         both = SHARE * alone[0] + (1 - SHARE) * one
         tried.append(scored.judge(f"base and {name}", names, both, request))
     if len(names) > 1:
-        start = min(tried, key=lambda one: one.seconds_per_sample)
+        start = min(tried, key=cost)
         tried.append(_improve(scored, names, request, start))
     return tried
+
+
+def check_choice(scored: Scored, names: Sequence[str], request: Request) -> list[float]:
+    """Return the acceptance rate on each half of the draws of what the other half chooses."""
+    found = []
+    for own, other in ((0, 1), (1, 0)):
+        best = min(choose_weights(scored.half(other), names, request), key=cost)
+        weights = np.array([best.weights.get(name, 0.0) for name in names])
+        found.append(scored.half(own).judge("", names, weights, request).acceptance)
+    return found
+
+
+def cost(tried: Candidate) -> float:
+    """Return what candidates are compared by."""
+    return tried.seconds_per_sample
 
 
 def _improve(scored: Scored, names: Sequence[str], request: Request, start: Candidate) -> Candidate:
