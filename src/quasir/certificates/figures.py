@@ -98,7 +98,12 @@ def draw_panel(axes: Axes, curve: Curve, panel: Panel) -> None:
     axes.set_ylabel(panel.label)
     # q is at the acceptance rate 1, often far from the curve.
     if rate.min() > 0 and 3 * rate.min() < 1:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     if len(panel.lines) > 1 or panel.name in ("moments", "tvd"):
         axes.legend(frameon=False, loc="best")  # unsaid, it warns on a busy machine
     axes.grid(alpha=0.25)
