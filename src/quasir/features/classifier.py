@@ -287,6 +287,8 @@ def _load(name: str, folder: Path | None, revision: str | None) -> tuple[Any, An
     try:
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        from quasir.core.products import with_packed_products
     except ImportError as error:
         raise InputError(
             "a classifier needs transformers and torch: pip install 'quasir[text]'."
@@ -308,4 +310,5 @@ def _load(name: str, folder: Path | None, revision: str | None) -> tuple[Any, An
             f"the classifier {short_repr(name)} could not be loaded: {why}. Give "
             "quasir/sentiment, a folder with config.json and model.safetensors, or a hub id."
         ) from error
-    return network.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+    network = network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return with_packed_products(network), tokenizer

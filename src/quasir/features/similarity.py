@@ -144,6 +144,8 @@ def _load(name: str, folder: Path | None) -> Any:
     """Load a model, once: features that compare with other texts share it."""
     try:
         from sentence_transformers import SentenceTransformer
+
+        from quasir.core.products import with_packed_products
     except ImportError as error:
         raise InputError(
             "similarity's embedding needs sentence-transformers (pip install '.[text]' in a "
@@ -151,11 +153,13 @@ def _load(name: str, folder: Path | None) -> Any:
         ) from error
     if folder is not None:
         # Weights that are stored in float16 would be slow, and coarse, on a CPU.
-        return SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"})
+        made = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"})
+        return with_packed_products(made)
     refuse_no_model(name, ["quasir/sentences"])
     silent = why_silent(name)
     try:
-        return SentenceTransformer(name, local_files_only=silent is not None)
+        made = SentenceTransformer(name, local_files_only=silent is not None)
+        return with_packed_products(made)
     except (OSError, ValueError) as error:
         why = silent or str(error).partition("\n")[0]
         raise InputError(

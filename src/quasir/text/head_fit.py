@@ -21,6 +21,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from quasir.core.products import fixed
 from quasir.core.streams import Purpose, stream
 from quasir.core.types import Array
 from quasir.guides.automaton import State
@@ -162,7 +163,8 @@ def _train(lm: CausalLM, pool: Pool, boosts: Head | None, random: np.random.Gene
     for x in head.layers.values():
         x.requires_grad_()
     weight = np.exp(pool.log_weight - np.logaddexp.reduce(pool.log_weight))
-    output = lm.model.get_output_embeddings()
+    output = fixed(lm.model.get_output_embeddings())
+    kind = next(iter(lm.model.parameters())).dtype
     optimiser = torch.optim.AdamW(head.layers.values(), RATE, weight_decay=DECAY)
 
     def loss(texts: Ints) -> Tensor:
@@ -172,7 +174,7 @@ def _train(lm: CausalLM, pool: Pool, boosts: Head | None, random: np.random.Gene
         h = pool.states[at].to(lm.device).float()
         own = pool.bits[at].to(lm.device)
         made = head.shifted(h, own, kept.to(lm.device))
-        logits = output(made.to(output.weight.dtype)).float() / lm.warp.temperature
+        logits = output(made.to(kind)).float() / lm.warp.temperature
         boosts = pool.boosted[at.numpy()].tocoo()
         place = torch.from_numpy(np.stack([boosts.row, boosts.col]).astype(np.int64)).to(lm.device)
         value = torch.from_numpy(boosts.data).to(logits)

@@ -28,6 +28,7 @@ from transformers.activations import NewGELUActivation
 from quasir.core.files import cache_folder, hash_of, shortened, write_text
 from quasir.core.formatting import short_repr
 from quasir.core.hub import refuse_no_model, why_silent
+from quasir.core.products import with_packed_products
 from quasir.core.progress import Quiet, Reporter
 from quasir.errors import InputError, QuasirError
 
@@ -96,7 +97,7 @@ def load(
         model = _adapted(model, adapter, name)
     default = "cuda" if torch.cuda.is_available() else "cpu"
     if not spread:  # a model that is spread or quantised lies where it was loaded
-        model = with_fused_gelu(model).to(device or default)
+        model = with_packed_products(with_fused_gelu(model).to(device or default))
     return model.eval(), tokenizer
 
 
