@@ -94,7 +94,8 @@ def with_packed_products(model: Any) -> Any:
     small = sum(weight.numel() for weight in model.parameters()) <= MOST
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     known = hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    if model.device.type != "cpu" or not (small and x86 and known):
+    on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
+    if not (on_cpu and small and x86 and known):
         return model
     for module in model.modules():
         if type(module) in PACKED and module.weight.dtype == torch.float32:
