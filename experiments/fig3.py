@@ -1,8 +1,8 @@
 """Fig. 3: "Wikileaks" in every text, from the paper's five prompts and what came after them.
 
 The event is so rare that draws of one proposal hold few texts with the word. So those of all pools
-together stand for p: they are draws of the mixture of all proposals, by their numbers of draws.
-Every proposal is judged on them by its own log q (`experiments/weighing.py`).
+together stand for p: they are draws of the mixture of all proposals. Every proposal is judged on
+them by its own log q (`experiments/weighing.py`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ PROMPTS: dict[str, Any] = {
 MADE = {"boost": words.guided, "auto": words.searched, "dpg": words.tuned}
 WORTH_IT = 1_000
 """A search or a tuning takes thousands of draws: a pool of fewer is not worth it."""
+JUDGED = 1_500
+"""Texts that all proposals score, at most, on average."""
 FEW = 30
 """With fewer effective texts, proposals are not compared."""
 STYLES = {
@@ -61,25 +63,24 @@ NAMES = {"boost": "boost of the word", "dpg": "DPG (small budget)", "auto": "aut
 def run(place: Place) -> Result:
     """Draw from every proposal, and judge all of them on the boost's draws."""
     pools = {name: Pool(folder) for name, folder in pools_of(place.of_large).items()}
-    log_q, log_p = scores(place, pools)
-    sizes = np.array([len(pool.draws) for pool in pools.values()])
-    log_mixed = np.logaddexp.reduce(
-        np.stack(list(log_q.values())) + np.log(sizes / sizes.sum())[:, None], axis=0
-    )
-    kept = qr.Draws.from_arrays(log_p=log_p, log_q=log_mixed)
+    chosen = heavy(pools)
+    log_q = scores(place, pools, {name: at for name, (at, _) in chosen.items()})
+    kept = stand_for_p(pools, chosen, log_q)
+    n = sum(len(pool.draws) for pool in pools.values())
     weights = np.exp(kept.log_ratio)
-    z, se = weights.sum() / sizes.sum(), math.sqrt((weights**2).sum()) / sizes.sum()
+    z, se = weights.sum() / n, math.sqrt((weights**2).sum()) / n
     ess = float(weights.sum() ** 2 / (weights**2).sum())
     judged = {name: judge(kept, log_q[name], math.log(z)) for name in pools}
     shares = {name: (pool.curve.n_possible, pool.curve.n) for name, pool in pools.items()}
     return Result(
         title='Fig. 3: "Wikileaks" in every text',
-        verdict=verdict(place, judged, shares, z, ess),
+        verdict=verdict(place, judged, shares, z, ess, len(kept)),
         rows=rows(judged, z, se, ess),
         draws={pool.folder.name: len(pool.draws) for pool in pools.values()},
         numbers={
             "Z": z,
             "Z se": se,
+            "texts that are judged": len(kept),
             "effective texts": ess,
             "proposals": {
                 name: {
@@ -118,29 +119,69 @@ def pools_of(place: Place) -> dict[str, Path]:
     return pools
 
 
-def scores(place: Place, pools: dict[str, Pool]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return log q by each proposal, and log P, of all draws with the word; kept in files."""
+def heavy(pools: dict[str, Pool], seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the texts with the word that are judged, by pool, and the log of their chances.
+
+    A text from n draws of q adds at most P/(n q) to Z. It is kept with a chance in proportion to
+    that, and counts for the others: so few texts are scored, and means over p stay unbiased.
+    """
     at = {name: np.flatnonzero(pool.draws.log_p > -np.inf) for name, pool in pools.items()}
+    most = {
+        name: pool.draws.log_ratio[at[name]] - math.log(len(pool.draws))
+        for name, pool in pools.items()
+    }
+    log_all = np.logaddexp.reduce(np.concatenate(list(most.values())))
+    found = {}
+    for i, name in enumerate(pools):
+        log_kept = np.minimum(math.log(JUDGED) + most[name] - log_all, 0.0)
+        random = np.random.default_rng([seed, i]).random(len(pools[name].draws))[at[name]]
+        chosen = np.log(random) < log_kept
+        found[name] = at[name][chosen], log_kept[chosen]
+    return found
+
+
+def scores(
+    place: Place, pools: dict[str, Pool], at: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return log q by each proposal, of chosen draws of all pools; kept in files."""
     found: dict[str, np.ndarray] = {}
     for name, pool in pools.items():
         columns, proposal = [], None
         for other in pools:
             file = place.out / "scores" / f"{WORD}-{other}-by-{name}.json"
-            log_q = np.array(json.loads(file.read_text()) if file.is_file() else [], np.float64)
+            known = dict(json.loads(file.read_text())) if file.is_file() else {}
+            new = [int(i) for i in at[other] if int(i) not in known]
             if name == other:
-                log_q = pool.draws.log_q[at[name]]
-            elif len(log_q) < len(at[other]):
+                known = dict(zip(at[name].tolist(), pool.draws.log_q[at[name]], strict=True))
+            elif new:
                 if proposal is None:
                     order = prepare(str(pool.folder), pool.folder, draws=len(pool.draws))
                     proposal = begin(order, reporter=Quiet()).pair[1]
-                items: Any = take(pools[other].draws.items, at[other][len(log_q) :])
+                items: Any = take(pools[other].draws.items, np.array(new))
                 texts = Texts(items.ids, items.offsets, proposal.tokenizer)
-                log_q = np.concatenate([log_q, proposal.log_prob(texts)])
+                known |= dict(zip(new, proposal.log_prob(texts).tolist(), strict=True))
                 make_folder(file.parent)
-                write_json(file, log_q.tolist())
-            columns.append(log_q[: len(at[other])])
+                write_json(file, list(known.items()))
+            columns.append(np.array([known[int(i)] for i in at[other]], np.float64))
         found[name] = np.concatenate(columns)
-    return found, np.concatenate([pool.draws.log_p[at[name]] for name, pool in pools.items()])
+    return found
+
+
+def stand_for_p(
+    pools: dict[str, Pool],
+    chosen: dict[str, tuple[np.ndarray, np.ndarray]],
+    log_q: dict[str, np.ndarray],
+) -> qr.Draws:
+    """Return the chosen texts as draws of the mixture of all proposals, by their numbers of draws.
+
+    A text that was kept with a chance has a log q that is smaller by that.
+    """
+    sizes = np.array([len(pool.draws) for pool in pools.values()])
+    log_each = np.stack([log_q[name] for name in pools])
+    log_mixed = np.logaddexp.reduce(log_each + np.log(sizes / sizes.sum())[:, None], axis=0)
+    log_kept = np.concatenate([chosen[name][1] for name in pools])
+    log_p = np.concatenate([pool.draws.log_p[chosen[name][0]] for name, pool in pools.items()])
+    return qr.Draws.from_arrays(log_p=log_p, log_q=log_mixed + log_kept)
 
 
 def rows(judged: dict[str, Judged], z: float, se: float, ess: float) -> list[Row]:
@@ -172,6 +213,7 @@ def verdict(
     shares: dict[str, tuple[int, int]],
     z: float,
     ess: float,
+    texts: int,
 ) -> str:
     """Say what agrees, as far as the draws show it."""
     rates = {NAMES.get(name, name): -rate_for(one, 0.5) / z for name, one in judged.items()}
@@ -185,7 +227,7 @@ def verdict(
         + ". Agrees: prompts bring the word far more often than the base. "
         + best_prompt(judged)
         + " A boost of the word and a chat are not in the paper.",
-        f"All lines come from {sum(hits for hits, _ in shares.values()):,} texts with the word, "
+        f"All lines come from {texts:,} of the texts with the word, chosen by their weights, and "
         f"worth {ess:.0f} draws of p.",
     ]
     if ess < FEW:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from experiments.page import page
 from scipy import stats
 
 import quasir as qr
-from experiments import ORDER, fig2, plots, results, weighing
+from experiments import ORDER, fig2, fig3, plots, results, weighing
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +61,36 @@ def test_a_proposal_is_judged_on_the_draws_of_another():
     x = np.arange(100)
     tvd = np.abs(stats.poisson(11).pmf(x) - stats.poisson(10).pmf(x)).sum() / 2
     assert found.of_q == pytest.approx(tvd, abs=0.02)
+
+
+def test_texts_are_chosen_by_their_weights_without_a_bias(monkeypatch):
+    """Z by the few texts that all proposals score is right on average; without chances it is not.
+
+    P is 3 on even numbers of a Poisson; one proposal has most of the texts, and little of p.
+    """
+    proposals = {"near": stats.poisson(12), "far": stats.poisson(30)}
+    sizes, exact = {"near": 100, "far": 3000}, 3 * (1 + np.exp(-22)) / 2
+    monkeypatch.setattr(fig3, "JUDGED", 40)
+    found, wrong, numbers = [], [], []
+    for seed in range(300):
+        rng, pools, chosen = np.random.default_rng(seed), {}, {}
+        for name, q in proposals.items():
+            x = q.rvs(sizes[name], random_state=rng)
+            log_p = np.where(x % 2 == 0, np.log(3) + stats.poisson(11).logpmf(x), -np.inf)
+            draws = qr.Draws.from_arrays(log_p=log_p, log_q=q.logpmf(x), items=x)
+            pools[name] = SimpleNamespace(draws=draws)
+        chosen = fig3.heavy(pools, seed)
+        x = np.concatenate([pools[name].draws.items[at] for name, (at, _) in chosen.items()])
+        kept = fig3.stand_for_p(pools, chosen, {n: q.logpmf(x) for n, q in proposals.items()})
+        chances = np.concatenate([log_kept for _, log_kept in chosen.values()])
+        found.append(np.exp(kept.log_ratio).sum() / 3100)
+        wrong.append(np.exp(kept.log_ratio + chances).sum() / 3100)
+        numbers.append(len(kept))
+    se = np.std(found) / np.sqrt(len(found))
+    assert np.mean(found) == pytest.approx(exact, abs=4 * se)
+    assert se < 0.05
+    assert np.mean(wrong) < exact - 10 * se
+    assert np.mean(numbers) < 42
 
 
 def test_levels_reach_the_lowest_rate():
