@@ -9,9 +9,13 @@ import pytest
 import quasir as qr
 from quasir.core.items import take
 from quasir.core.streams import DrawStreams
+from quasir.guides.automaton import State
+from quasir.guides.product import BothMachine
 from quasir.text import stages
 from quasir.text.found import read_proposal, save_proposal
-from quasir.text.guided import mix_parts
+from quasir.text.guided import Part, mix_parts
+from quasir.text.head import Head
+from quasir.text.head_fit import Pool, train_head
 from quasir.text.search import Search, propose, read_budget
 from quasir.text.stages import Place
 from quasir.text.weighing import Request, Scored, check_choice
@@ -57,6 +61,29 @@ def test_what_is_found_is_exact_and_closer(found, hard):
     log_p = hard.log_score(texts_of(lm))
     assert (log_p - log_q).max() <= draws.known.log_ceiling + 1e-6
     assert kl(hard, log_q) < 0.6 * kl(hard, log_a)
+
+
+def test_a_head_lowers_the_second_moment_of_the_ratios(hard):
+    """By enumeration: E_p[p/q] falls, where q is the base with a share, and the head."""
+    lm, texts = hard.base, texts_of(hard.base)
+    log_p = hard.log_score(texts)
+    at = np.flatnonzero(log_p > -np.inf)
+    log_p = log_p[at] - np.logaddexp.reduce(log_p[at])
+    some, log_a = texts.take(at), lm.log_prob(texts)
+    state = State([], mix_parts(lm, []).vocabulary)
+    pool = Pool.of(lm, some, state, BothMachine([]), (log_p, log_p, log_a[at]))
+    times = -(-3_000 // len(at))
+    many = Pool.join([pool] * times, np.tile(log_p, times), np.tile(log_p, times))
+
+    def moment(head):
+        q = mix_parts(lm, [Part(0.7, None, head)])
+        log_q = q.log_prob(texts)
+        assert np.exp(log_q).sum() == pytest.approx(1, abs=1e-5)
+        return float(np.exp(log_p) @ np.exp(log_p - log_q[at]))
+
+    zero = Head.zero(many.states.shape[1], 0, 8, 0, None)
+    head = train_head(lm, many, None, seed=0, number=0)
+    assert moment(head) < 0.5 * moment(zero)
 
 
 def test_the_record_says_what_each_would_cost(found):

@@ -6,11 +6,14 @@ A token v is screened by a score test: over the places before the constraint is 
 the sum of a(v | prefix), in standard deviations of the latter. Those that stand out are boosted by
 the ratio of the odds, damped.
 
-The layers are fitted by maximum likelihood, weighted, several times; the head has their mean.
+The layers are fitted to make log E_p[P/q] small, the Renyi divergence of order 2, where q has a
+share of the base. Maximum likelihood, of order 1, hardly minds the few texts with large ratios, and
+these set the cost of a small TVD. Several are fitted, and the head has their mean.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +33,7 @@ from quasir.text.guided_scores import pass_bits, pass_weights
 from quasir.text.head import Head
 from quasir.text.language_model import passes, positions_at_once
 from quasir.text.texts import Texts
+from quasir.text.weighing import SHARE
 
 if TYPE_CHECKING:
     from quasir.text.causal import CausalLM
@@ -40,11 +44,14 @@ and none that fewer texts have."""
 DAMPED = 0.7
 """Part of each log factor that is used: in full they satisfy the constraint more often, but the
 ratios of texts without these tokens become so large that a small TVD costs more."""
-HIDDEN, BATCH, EPOCHS = 64, 64, 2
+HIDDEN, BATCH = 64, 32
 RATE, DECAY, DROPPED = 2e-3, 0.1, 0.3
 MEMBERS = 3
 """Heads whose g's are averaged: on few texts each errs in its own way, and the mean errs less."""
-SKIPPED = 0.5  # of the places of a batch, chosen anew each time: they cost most of the time
+
+
+Logs = tuple[Array, Array, Array]
+"""Of some texts: the logs of their weights, of P, and of a."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,8 @@ class Pool:
     """The tokens of some texts, and the base's states before them."""
 
     log_weight: Array  # of each text
+    log_p: Array  # P, normalised as far as Z is known
+    log_a: Array
     starts: Ints  # where each text's tokens begin, and one more
     token: Tensor
     states: Tensor  # (tokens, d), float16
@@ -60,9 +69,7 @@ class Pool:
 
     @classmethod
     @torch.inference_mode()
-    def of(
-        cls, lm: CausalLM, texts: Texts, state: State, machine: Machine, log_weight: Array
-    ) -> Pool:
+    def of(cls, lm: CausalLM, texts: Texts, state: State, machine: Machine, logs: Logs) -> Pool:
         """Make one scoring pass over the texts; `machine` is that of a boost, or of nothing."""
         parts: list[tuple[Any, ...]] = []
         for each in passes(lm, texts, lm._rows):
@@ -76,7 +83,7 @@ class Pool:
         order = np.argsort(joined, kind="stable")
         at = torch.from_numpy(order)
         return cls(
-            log_weight,
+            *logs,
             np.searchsorted(joined[order], np.arange(len(texts) + 1)),
             torch.from_numpy(np.concatenate(tokens))[at],
             torch.cat(states)[at].clone(),
@@ -85,12 +92,14 @@ class Pool:
         )
 
     @classmethod
-    def join(cls, pools: Sequence[Pool], log_weight: Array) -> Pool:
-        """Join pools, with these weights for all texts."""
+    def join(cls, pools: Sequence[Pool], log_weight: Array, log_p: Array) -> Pool:
+        """Join pools, with these weights and log P for all texts."""
         begins = np.cumsum([0, *(len(pool.token) for pool in pools)])
         starts = [pool.starts[:-1] + begin for pool, begin in zip(pools, begins, strict=False)]
         return cls(
             log_weight,
+            log_p,
+            np.concatenate([pool.log_a for pool in pools]),
             np.concatenate([*starts, begins[-1:]]),
             torch.cat([pool.token for pool in pools]),
             torch.cat([pool.states for pool in pools]),
@@ -169,7 +178,6 @@ def _train(lm: CausalLM, pool: Pool, boosts: Head | None, random: np.random.Gene
 
     def loss(texts: Ints) -> Tensor:
         at = pool.at(texts)
-        at = at[torch.rand(len(at), generator=dropout) >= SKIPPED]
         kept = (torch.rand(len(at), HIDDEN, generator=dropout) >= DROPPED).float() / (1 - DROPPED)
         h = pool.states[at].to(lm.device).float()
         own = pool.bits[at].to(lm.device)
@@ -179,9 +187,14 @@ def _train(lm: CausalLM, pool: Pool, boosts: Head | None, random: np.random.Gene
         place = torch.from_numpy(np.stack([boosts.row, boosts.col]).astype(np.int64)).to(lm.device)
         value = torch.from_numpy(boosts.data).to(logits)
         logits = head.boosted(logits, own).index_put_(tuple(place), value, accumulate=True)
-        return cross_entropy(logits, pool.token[at].to(lm.device))
+        each = cross_entropy(logits, pool.token[at].to(lm.device), reduction="none")
+        sizes = pool.starts[texts + 1] - pool.starts[texts]
+        log_q = torch.stack([-some.sum() for some in torch.split(each, sizes.tolist())])
+        log_p, log_a = (torch.from_numpy(x[texts]).to(log_q) for x in (pool.log_p, pool.log_a))
+        mixed = torch.logaddexp(log_a + math.log(SHARE), log_q + math.log1p(-SHARE))
+        return torch.logsumexp(log_p - mixed, 0)
 
-    steps = EPOCHS * -(-len(pool) // BATCH)
+    steps = -(-len(pool) // BATCH)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = RATE * (1 - step / steps)
         optimiser.zero_grad()

@@ -367,15 +367,18 @@ class Search:
             guide = self.parts["boosts"].guide or Both(())
             words = [part for part in guide.parts if isinstance(part, Boost)]
             machine = words[0].compile(self.vocabulary) if words else machine
-        for _, place, texts, log_ratio in self.stages.kept[len(self.pools) :]:
+        for _, place, texts, logs in self.stages.kept[len(self.pools) :]:
             state = State(self.features(place), self.vocabulary, self.every)
             base = self.places[place].base
-            self.pools.append(Pool.of(base, texts, state, machine, log_ratio))
+            self.pools.append(Pool.of(base, texts, state, machine, logs))
         by_stage: dict[int, list[Array]] = {}
-        for stage, place, _, log_ratio in self.stages.kept:
-            by_stage.setdefault(stage, []).append(log_ratio - self.stages.log_z(place))
+        log_p = []
+        for stage, place, _, (log_ratio, own, _) in self.stages.kept:
+            log_z = self.stages.log_z(place)
+            by_stage.setdefault(stage, []).append(log_ratio - log_z)
+            log_p.append(own - log_z)
         log_weight = [balanced(np.concatenate(each), cut) for each in by_stage.values()]
-        return Pool.join(self.pools, np.concatenate(log_weight))
+        return Pool.join(self.pools, np.concatenate(log_weight), np.concatenate(log_p))
 
     def _judge(self) -> Guided | Mixture:
         """Choose the weights on fresh draws, and return that proposal with its record."""

@@ -20,7 +20,7 @@ from quasir.core.files import make_folder, write_bytes
 from quasir.core.items import take
 from quasir.core.progress import Progress, progress_of
 from quasir.core.streams import Purpose, derived_seed
-from quasir.core.types import Array, Proposal
+from quasir.core.types import Proposal
 from quasir.draws.draw import draw
 from quasir.draws.draws import Draws
 from quasir.engines.engine import Engine
@@ -29,6 +29,7 @@ from quasir.guides.matcher import LanguageFeature
 from quasir.targets.feature import Feature
 from quasir.targets.product import Pointwise, Product
 from quasir.text.causal import CausalLM
+from quasir.text.head_fit import Logs
 from quasir.text.texts import Texts, as_texts
 
 SHARED_OUT = 4_096  # draws of a stage that are worth the start of other processes
@@ -67,7 +68,7 @@ class Learned(NamedTuple):
     stage: int
     place: int
     texts: Texts
-    log_ratio: Array
+    logs: Logs  # of P/q, P and a
 
 
 @dataclass(kw_only=True)
@@ -144,7 +145,9 @@ class Stages:
             at = np.flatnonzero(draws.log_p > -np.inf)
             if len(at):
                 texts = as_texts(take(draws.items, at), self.places[i].base.tokenizer)
-                self.kept.append(Learned(self.number, i, texts, draws.log_ratio[at]))
+                assert draws.log_base is not None
+                logs = draws.log_ratio[at], draws.log_p[at], draws.log_base[at]
+                self.kept.append(Learned(self.number, i, texts, logs))
         return drawn
 
     def log_z(self, place: int) -> float:
