@@ -25,8 +25,6 @@ from experiments.results import Place, Result, Row, main
 from experiments.weighing import RATES, Judged, judge
 from quasir.core.files import make_folder, write_json
 from quasir.core.items import take
-from quasir.core.progress import Quiet
-from quasir.runs.active_run import begin, prepare
 from quasir.text.texts import Texts
 
 WORD = "Wikileaks"
@@ -155,8 +153,7 @@ def scores(
                 known = dict(zip(at[name].tolist(), pool.draws.log_q[at[name]], strict=True))
             elif new:
                 if proposal is None:
-                    order = prepare(str(pool.folder), pool.folder, draws=len(pool.draws))
-                    proposal = begin(order, reporter=Quiet()).pair[1]
+                    proposal = words.proposal_of(pool.folder)
                 items: Any = take(pools[other].draws.items, np.array(new))
                 texts = Texts(items.ids, items.offsets, proposal.tokenizer)
                 known |= dict(zip(new, proposal.log_prob(texts).tolist(), strict=True))

@@ -11,7 +11,9 @@ from typing import Any
 import quasir as qr
 from experiments.results import Place
 from quasir.core.files import make_folder, write_json
-from quasir.recipes import read
+from quasir.core.progress import Quiet
+from quasir.runs.active_run import begin, prepare
+from quasir.store import Store
 
 __all__ = ["guided", "prompted", "searched", "tuned"]
 
@@ -49,12 +51,6 @@ def prompted(place: Place, word: str, name: str, prompt: str | list[dict[str, st
 
 def guided(place: Place, word: str) -> Path:
     """Return the pool that proposes with a boost of the word, fitted on a pilot and then kept."""
-    guide_of(place, word)
-    return place.pool(f"{word}-boost", str(place.out / f"{word}-boost.yaml"))
-
-
-def guide_of(place: Place, word: str) -> tuple[qr.guides.Guide, float]:
-    """Return the boost of the word and the share of the base."""
     file = place.out / f"{word}-boost.json"
     if not file.is_file():
         make_folder(place.out)
@@ -64,7 +60,7 @@ def guide_of(place: Place, word: str) -> tuple[qr.guides.Guide, float]:
         proposal = {"guide": {"file": file.name}, "share": q.share}
         write_json(file.with_suffix(".yaml"), recipe_of(place, word, proposal))  # JSON is YAML
         q.guide.save(file)
-    return qr.guides.load(file), read(file.with_suffix(".yaml")).proposal.share or 0.0
+    return place.pool(f"{word}-boost", str(file.with_suffix(".yaml")))
 
 
 def searched(place: Place, word: str) -> Path:
@@ -73,13 +69,13 @@ def searched(place: Place, word: str) -> Path:
 
 
 def tuned(place: Place, word: str) -> Path:
-    """Return the pool of the model tuned by DPG, from draws with the boost to begin with.
+    """Return the pool of the model tuned by DPG, from draws of what `auto` found to begin with.
 
     The first draws, of which DPG wants 200 effective ones, are at most as many as those of a pool.
     """
     folder = place.out / "tuned" / word
     if not (folder / "tuning.json").is_file():
-        base = _base(place)
+        base, found = _base(place), proposal_of(searched(place, word))
         qr.tuning.DPG(
             base * qr.features.contains(word, name=word),
             base,
@@ -88,10 +84,16 @@ def tuned(place: Place, word: str) -> Path:
             batch=BATCH,
             draws=ROUND,
             give_up=max(place.draws, 2 * ROUND),
-            warm_start=base.guided(*guide_of(place, word)),
+            warm_start=found,
             out=folder,
         ).run()
     return place.pool(f"{word}-dpg", recipe_of(place, word, {"adapter": str(folder.resolve())}))
+
+
+def proposal_of(pool: Path) -> Any:
+    """Return the proposal of a pool."""
+    order = prepare(str(pool), pool, draws=len(Store.open(pool)))
+    return begin(order, reporter=Quiet()).pair[1]
 
 
 def _base(place: Place) -> qr.text.CausalLM:
