@@ -59,8 +59,8 @@ commands: $(STAMP)  ## write docs/commands.md anew
 notebooks: $(STAMP)  ## run the tutorials that have changed, and write them to docs/notebooks with their outputs
 	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
-paper: models  ## every figure and table of the paper (DRAWS=20000 OUT=runs/paper), with the models that they need; resumes
-	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --out $(or $(OUT),runs/paper)
+paper: models  ## every figure and table of the paper (DRAWS=20000 LARGE=250 OUT=runs/paper), with their models; resumes
+	$(BIN)/python -m experiments --draws $(or $(DRAWS),20000) --large $(or $(LARGE),250) --out $(or $(OUT),runs/paper)
 	$(BIN)/python -m experiments.page --out $(or $(OUT),runs/paper) --page $(or $(OUT),runs/paper)/paper.md
 
 mutants: $(STAMP)  ## change the source at random, and see whether a test fails (an hour; MUTANTS=150 SEED=17)

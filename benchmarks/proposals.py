@@ -7,8 +7,8 @@ For each case a proposal is searched, with the seconds that this takes, and fres
 from it. Printed are the acceptance rates at TVD 0.3, 0.1 and 0.02 by the estimate, at the TVD that
 the recipe asks for as it is guaranteed, and the accepted samples and the draws per second. Next to
 them stand the same figures of what the recipe names (``shipped``; for SmolLM2, a boost that was set
-by hand), and of the base. The last line compares the guaranteed rates, per draw and per second;
-filtering the base is Z/b_max, at TVD 0.
+by hand), or, where it names nothing, of the base. The last line compares the guaranteed rates, per
+draw and per second; filtering the base is Z/b_max, at TVD 0.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def case(name):
 
 
 def row(name, target, q, n, tvd, seed):
-    """Print the figures of one proposal; return the guaranteed rate, per draw and per second."""
+    """Print the figures of one proposal; return the guaranteed rate, draws per second, curve."""
     start = time.perf_counter()
     draws = qr.draw(target, q, n, seed=seed)
     seconds = time.perf_counter() - start
@@ -79,9 +79,9 @@ def row(name, target, q, n, tvd, seed):
         except qr.errors.UnreachableError:
             figures.append(math.nan)
     shown = " ".join(f"{x:8.4f}" for x in figures)
-    per_second = figures[-1] * n / seconds
-    print(f"  {name:10s} {shown} {per_second:10.2f} {n / seconds:8.0f}", flush=True)
-    return figures[-1], per_second, curve
+    speed = n / seconds
+    print(f"  {name:10s} {shown} {figures[-1] * speed:10.2f} {speed:8.0f}", flush=True)
+    return figures[-1], speed, curve
 
 
 def measure(name, arguments):
@@ -98,14 +98,23 @@ def measure(name, arguments):
         arguments.keep.mkdir(parents=True, exist_ok=True)
         save_proposal(q, arguments.keep / f"{name}.safetensors")
     print(f"  acceptance at TVD {TVDS}, guaranteed at {tvd}; accepted and drawn per second")
-    found = row("found", target, q, draws, tvd, seed + 1)
+    rate, speed, _ = row("found", target, q, draws, tvd, seed + 1)
     if shipped is not None:
-        other = row("shipped", target, shipped, draws, tvd, seed + 1)
-        ratios = [a / b for a, b in zip(found[:2], other[:2], strict=True)]
-        print(f"  found/shipped: {ratios[0]:.2f} per draw, {ratios[1]:.2f} per second")
-    *_, curve = row("base", target, target.base, draws, tvd, seed + 1)
-    filtering = curve.at(tvd=0).acceptance_rate.value
-    print(f"  found/filtering: {found[0] / filtering:.2f} per draw", flush=True)
+        kind, (other, its_speed, _) = (
+            "shipped",
+            row("shipped", target, shipped, draws, tvd, seed + 1),
+        )
+    else:
+        kind, (_, its_speed, curve) = (
+            "filtering",
+            row("base", target, target.base, draws, tvd, seed + 1),
+        )
+        other = curve.at(tvd=0).acceptance_rate.value
+    ratio = rate / other
+    print(
+        f"  found/{kind}: {ratio:.2f} per draw, {ratio * speed / its_speed:.2f} per second",
+        flush=True,
+    )
 
 
 def main():

@@ -38,8 +38,6 @@ PROMPTS: dict[str, Any] = {
 }
 """The paper's five prompts, word for word, and a chat."""
 MADE = {"boost": words.guided, "auto": words.searched, "dpg": words.tuned}
-WORTH_IT = 1_000
-"""A search or a tuning takes thousands of draws: a pool of fewer is not worth it."""
 JUDGED = 1_500
 """Texts that all proposals score, at most, on average."""
 FEW = 30
@@ -101,7 +99,7 @@ def names_of(place: Place) -> list[str]:
 def pools_of(place: Place) -> dict[str, Path]:
     """Return the pools by their proposals; with no draws wanted, those that are there."""
     wanted, pools = names_of(place), {}
-    if place.draws < WORTH_IT:
+    if place.draws < words.WORTH_IT:
         begun = {name for name in wanted if replace(place, draws=0).has(f"{WORD}-{name}")}
         at_once = {*PROMPTS, "boost"} if place.draws else set()
         wanted = [name for name in wanted if name in begun | at_once]
@@ -232,7 +230,7 @@ def verdict(
     else:
         said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
     if absent:
-        need = f"a search or a tuning needs `--large {WORTH_IT}`"
+        need = f"a search or a tuning needs `--large {words.WORTH_IT}`"
         said.append(f"Not run yet: {', '.join(absent)} ({need}).")
     return " ".join(said)
 

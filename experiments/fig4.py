@@ -1,7 +1,7 @@
 """Fig. 4: scientists, half of them women, from the model tuned by DPG; and samples.
 
-Beside the paper's kind of proposal stands the one that `quasir run scientists` ships: boosts and a
-head that a search found, with a share of the base.
+Beside the paper's kind of proposal stands the one that `proposal: auto` found, with which
+`quasir run scientists` comes: boosts and a head, with a share of the base.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import quasir as qr
-from experiments.constrained import biographies
+from experiments.constrained import found, has_found, tuned
 from experiments.controlled import RATES, Pool
 from experiments.plots import (
     GREY,
@@ -29,8 +29,6 @@ from experiments.plots import (
 from experiments.results import Place, Result, Row, cell, main
 from quasir.certificates.figures import draw_band
 
-FOUND = "scientists"
-"""The recipe that comes with the package."""
 SHOWN = 4
 """Samples shown: the first men and women alike, as the paper's were chosen."""
 STATED = {
@@ -41,10 +39,10 @@ STATED = {
 
 
 def run(place: Place) -> Result:
-    """Draw from the tuned model and from the shipped proposal."""
-    pools = {"tuned by DPG": Pool(biographies(place, "scientists"))}
-    if place.models.adapter is not None and (place.draws or place.has(FOUND)):
-        pools["shipped"] = Pool(place.pool(FOUND, FOUND))
+    """Draw from the tuned model, and from what a search found."""
+    pools = {"tuned by DPG": Pool(tuned(place, "scientists"))}
+    if has_found(place, "scientists"):
+        pools["auto"] = Pool(found(place, "scientists"))
     main_one = pools["tuned by DPG"]
     of_q = main_one.curve.proposal.moments
     rows: list[Row] = [
@@ -63,8 +61,7 @@ def run(place: Place) -> Result:
         rows.append((f"samples at AR {rate:g}: women, scientists", moments, ", ".join(seen)))
     first = main_one.at(RATES[0])
     said = "unknown" if first is None else f"{float(first.tvd.value):.2f}"
-    found = pools.get("shipped")
-    better = found.at(RATES[0]) if found else None
+    better = pools["auto"].at(RATES[0]) if "auto" in pools else None
     return Result(
         title="Fig. 4: scientists, half of them women",
         verdict=(
@@ -74,7 +71,8 @@ def run(place: Place) -> Result:
             "0.27. All our samples are scientists: the constraint is a factor 0 or 1 of P, in the "
             "paper it is a large tilt."
             + (
-                f" The proposal that is shipped now has {float(better.tvd.value):.2f} there."
+                " What `auto` found, which has a share of the base, has "
+                f"{float(better.tvd.value):.2f} there."
                 if better
                 else ""
             )
@@ -98,22 +96,22 @@ def observed(pool: Pool, name: str, rate: float) -> str:
 def figure(pools: dict[str, Pool]) -> Figure:
     """Draw the paper's four panels: TVD with its bounds, KL, moments, and KL from the base."""
     made, axes = new_figure(2, 2)
-    tuned_one = pools["tuned by DPG"]
-    sampled = [rate for rate, _, _ in tuned_one.observed("female")]
+    main_one = pools["tuned by DPG"]
+    sampled = [rate for rate, _, _ in main_one.observed("female")]
     lowest = min([last_rate([pool.curve for pool in pools.values()]), *sampled])
     drawn = (("tvd", axes[0]), ("kl", axes[1]), ("kl_base", axes[3]))
     for quantity, panel in drawn:
         for pool in pools.values():
-            draw_line(panel, pool.curve, quantity, "" if pool is tuned_one else OURS)
+            draw_line(panel, pool.curve, quantity, "" if pool is main_one else OURS)
     for quantity in ("truncated_mass", "tvd_bound"):
-        draw_line(axes[0], tuned_one.curve, quantity)
-    draw_moments(axes[2], tuned_one, {"female": 0.5, "science": 1.0})
+        draw_line(axes[0], main_one.curve, quantity)
+    draw_moments(axes[2], main_one, {"female": 0.5, "science": 1.0})
     labels = ("TVD(p, ·)", "KL(p, ·), nats", "Moments", "KL(·, a), nats")
     for panel, label in zip(axes, labels, strict=True):
         rates_axis(panel, label, lowest)
     lines = lines_of("tvd", "truncated_mass", "tvd_bound", "kl", "kl_base", "female", "science")
     if len(pools) > 1:
-        lines.append(("shipped proposal", OURS, "-"))
+        lines.append(("auto", OURS, "-"))
     lines.append(("wanted", GREY, ":"))
     key(made, lines, ("q", "q_proj", "samples, ± 2 se"))
     return made

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import quasir as qr
-from experiments.constrained import biographies
+from experiments.constrained import tuned
 from experiments.results import Place, Result, Row, main
 from quasir.core.types import Array
 
@@ -37,7 +37,7 @@ def run(place: Place) -> Result:
 
     Draws are independent, so that ten parts of a pool are ten runs.
     """
-    folder = biographies(place, "scientists")
+    folder = tuned(place, "scientists")
     pool = qr.Draws.load(folder, items=False)
     parts = cut(pool, RUNS)
     size = len(parts[0])

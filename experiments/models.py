@@ -17,8 +17,9 @@ class Models:
         a(x) of Figs. 3 and 5, and of "amazing".
     biographies : str
         a(x) of Fig. 4.
-    adapter : str, optional
-        The model of biographies tuned by DPG to scientists; without one it is tuned here.
+    adapters : str, optional
+        How the names of the models tuned by DPG begin, such as ``quasir/biographies`` of
+        ``quasir/biographies-scientists``; without it, models are tuned here.
     chat : bool
         Whether `general` has a template for chats.
     editor : str
@@ -31,7 +32,7 @@ class Models:
 
     general: str = "quasir/smollm2"
     biographies: str = "quasir/biographies"
-    adapter: str | None = "quasir/biographies-scientists"
+    adapters: str | None = "quasir/biographies"
     chat: bool = True
     editor: str = "quasir/biographies-masked"
     round_trip: tuple[str, str] | None = None
@@ -43,7 +44,7 @@ MODELS = {
     "paper": Models(
         general="gpt2",
         biographies="mkhalifa/gpt2-biographies",
-        adapter=None,
+        adapters=None,
         chat=False,
         editor="bert-base-cased",
         round_trip=("facebook/wmt19-en-de", "facebook/wmt19-de-en"),

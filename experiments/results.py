@@ -28,8 +28,6 @@ OUT = Path("runs/paper")
 Row = tuple[str, str, str]
 """What is measured, the paper's number, and ours."""
 MOST_ROWS = 6
-SLOWER = 80
-"""The large language model draws so many times fewer texts per second than that of biographies."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--large",
         type=int,
         help="draws of each pool of the large language model (Fig. 3, and words in every text), "
-        f"which is slow; default: the draws divided by {SLOWER}",
+        "which is slow (default: as many)",
     )
     parser.add_argument("--out", type=Path, default=OUT, help=f"folder (default {OUT})")
     parser.add_argument(
@@ -178,7 +176,7 @@ def main(name: str, run: Callable[[Place], Result], about: str | None) -> None:
 
 def place_of(given: argparse.Namespace) -> Place:
     """Return the place that the options name."""
-    large = given.draws // SLOWER if given.large is None else given.large
+    large = given.draws if given.large is None else given.large
     return Place(given.out, given.draws, MODELS[given.models], large)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import quasir as qr
-from experiments.constrained import biographies
+from experiments.constrained import tuned
 from experiments.results import Place, Result, Row, main
 from experiments.sampler_figure import plot_comparison
 from experiments.walks import WALKS, compare_with_walks
@@ -40,7 +40,7 @@ STATED = {
 
 def run(place: Place) -> Result:
     """Replay the pool through the samplers, and walk."""
-    folder = biographies(place, "scientists")
+    folder = tuned(place, "scientists")
     size = len(qr.store.Store.open(folder))
     burn_in = min(BURN_IN, size // 40)
     of_walks = min(burn_in, WALK_STEPS // RUNS // 4)

@@ -15,15 +15,17 @@ from quasir.core.progress import Quiet
 from quasir.runs.active_run import begin, prepare
 from quasir.store import Store
 
-__all__ = ["guided", "prompted", "searched", "tuned"]
+__all__ = ["WORTH_IT", "guided", "prompted", "searched", "tuned"]
 
 TOKENS = 40
 PILOT, SHARE, FACTOR = 1_024, 0.2, 1_000.0
 """Draws that a boost is fitted on, and the share of the base and the factor of a token before the
 fit. A factor of 10 would leave a word that is in one text of a million out of most of the pilot.
 """
-BUDGET = 2_048
+BUDGET = 4_096
 """Draws of the search for a proposal."""
+WORTH_IT = 1_000
+"""A search or a tuning takes thousands of draws: a pool of fewer is not worth it."""
 RANK, STEPS, BATCH, ROUND = 8, 32, 16, 512
 """Of DPG: the adapter's rank, steps, texts of a step, and draws of a round.
 
