@@ -220,7 +220,7 @@ def verdict(
         "in 10,000. In the pools, the word is in "
         + ", ".join(f"{hits} of {n:,} ({name})" for name, (hits, n) in shares.items())
         + ". Agrees: prompts bring the word far more often than the base. "
-        + best_prompt(judged)
+        + best_prompt(judged, z)
         + " A boost of the word and a chat are not in the paper.",
         f"All lines come from {texts:,} of the texts with the word, chosen by their weights, and "
         f"worth {ess:.0f} draws of p.",
@@ -235,16 +235,17 @@ def verdict(
     return " ".join(said)
 
 
-def best_prompt(judged: dict[str, Judged]) -> str:
-    """Say how near the best prompt comes to p at the lowest rate."""
-    ends = {n: float(np.nan_to_num(one.tvd[-1], nan=1.0)) for n, one in judged.items()}
-    best = min((n for n in ends if n in PROMPTS), key=lambda n: ends[n])
+def best_prompt(judged: dict[str, Judged], z: float) -> str:
+    """Say how near the best prompt comes to p at the rate of filtering, which is exact."""
+    ends = {n: judged[n].at(z) for n in judged if n in PROMPTS}
+    best = min(ends, key=lambda n: ends[n])
+    here = f"{judged[best].said(z)}, where filtering is exact"
     if ends[best] < 0.5:
-        return f"They trade quality for efficiency: {best} has {judged[best].said(1e-5)}."
+        return f"They trade quality for efficiency: the best ({best}) has a TVD of {here}."
     return (
         "Differs: in the paper prompts trade quality for efficiency, and here the best "
-        f"({best}) still has a TVD of {judged[best].said(1e-5)}. A model that is tuned to chats "
-        "writes other texts after a prompt than without one."
+        f"({best}) still has a TVD of {here}. A model that is tuned to chats writes other texts "
+        "after a prompt than without one."
     )
 
 

@@ -19,7 +19,7 @@ from experiments.plots import MARKS
 
 __all__ = ["RATES", "Judged", "judge"]
 
-RATES = np.geomspace(1.0, 1e-5, 61)
+RATES = np.geomspace(1.0, 1e-7, 85)
 LEVELS, TIMES = 300, 200
 """Betas that are tried, and resamplings behind a band."""
 
@@ -40,7 +40,7 @@ class Judged:
     def said(self, rate: float) -> str:
         """Return TVD and its band at an acceptance rate, in words."""
         i = int(np.argmin(np.abs(np.log(RATES / rate))))
-        return f"{self.tvd[i]:.2f} ({self.low[i]:.2f} to {self.high[i]:.2f}) at AR {rate:g}"
+        return f"{self.tvd[i]:.2f} ({self.low[i]:.2f} to {self.high[i]:.2f}) at AR {rate:.1g}"
 
     def numbers(self) -> dict[str, Any]:
         """Return all numbers, for a JSON file."""

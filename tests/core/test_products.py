@@ -58,6 +58,13 @@ def test_a_changed_weight_is_packed_anew():
     torch.testing.assert_close(calls(layer, x), layer.bias.expand(3, -1))
 
 
+def test_a_model_made_in_inference_mode_has_products():
+    with torch.inference_mode():
+        layer = packed(nn.Linear(24, 40))
+    x = torch.randn(3, 24)
+    torch.testing.assert_close(calls(layer, x).double(), of_torch(layer, x), atol=2e-5, rtol=1e-5)
+
+
 def test_gradients_are_those_of_torch():
     layer, x = packed(Conv1D(9, 24)), torch.randn(3, 24)
     layer(x).sum().backward()

@@ -248,7 +248,7 @@ def test_a_fit_goes_with_its_tokenizer_and_its_ceiling_goes_anywhere(tmp_path):
 
 def test_built_in_guides_have_their_setting():
     """The hashes in their files were found in another process."""
-    for name in ("scientists", "female"):
+    for name in ("scientists", "sports", "female"):
         place = recipes.find(name)
         built = build(recipes.read(place), place.parent)
         assert built.proposal.guide.setting == find_setting(built.base)

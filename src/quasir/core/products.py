@@ -43,7 +43,9 @@ class _Packed:
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu":
             return super().forward(x)  # type: ignore[misc, no-any-return]
-        version = (self.weight.data_ptr(), self.weight._version)
+        # A weight that was made in inference mode counts no changes, and allows few.
+        changes = 0 if self.weight.is_inference() else self.weight._version
+        version = (self.weight.data_ptr(), changes)
         if self._copy is None or self._copy[:2] != version:
             rows = self.weight.detach()
             rows = rows.T.contiguous() if isinstance(self, Conv1D) else rows

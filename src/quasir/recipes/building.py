@@ -32,10 +32,9 @@ from quasir.targets.product import Factor, Pointwise, Product, Tilt
 
 FOUND = ".safetensors"  # how the file of a proposal ends that a search has found
 BUILT_IN_GUIDES = {
-    f"quasir/{path.stem.removesuffix('-guide')}": path
-    for path in sorted((Path(__file__).parent / "built_in").iterdir())
-    if path.suffix == FOUND or path.name.endswith("-guide.json")
-}  # the guides that come with the package, by name
+    f"quasir/{path.stem}": path
+    for path in sorted((Path(__file__).parent / "built_in").glob(f"*{FOUND}"))
+}  # the proposals that come with the package, by name
 Identity = dict[str, str | None]
 
 
