@@ -100,6 +100,15 @@ def test_the_record_says_what_each_would_cost(found):
     assert json.loads(json.dumps(record.to_dict()))["draws"] == record.draws
 
 
+def test_the_estimate_chooses_where_a_run_could_guarantee_nothing(found, hard):
+    """20 draws guarantee no TVD of 0.1; a base that is nearly alone would be the cheapest then."""
+    q = propose(hard, hard.base, 6_144, 5, False, folder=found[1], draws=20)
+    assert found[0].record.confidence == 0.95
+    assert q.record.confidence is None
+    assert "20 draws would guarantee a TVD of 0.1 for fewer than 10 samples" in str(q.record)
+    assert q.record.best.acceptance > 5 * q.record.tried[0].acceptance
+
+
 def test_no_half_judges_what_it_has_chosen(monkeypatch):
     """The draws of one half have log P = 0, and those of the other log P = 1."""
     log_p, ones = np.arange(400) % 2.0, np.ones(2)

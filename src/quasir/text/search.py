@@ -67,6 +67,7 @@ ROUND = {"base": 0.2, "boosts": 0.3, "head": 0.5}
 SCREENED_AT, TRAINED_AT = 0.995, 0.9
 """Quantiles at which weights are cut: a few texts that q hardly ever draws must not decide."""
 ROUNDS = 3  # heads that are trained, each on the draws of all before
+LEAST_SAMPLES = 10  # of a run: with fewer by the guarantee, the estimate chooses the weights
 DAMPED = (0.75, 0.5)
 """Parts of the last head's g that are tried too."""
 GIVEN = 0.5  # weight in the pilot, and in the draws that judge, of proposals that the user gives
@@ -393,6 +394,15 @@ class Search:
         scored = self._scored(fresh, self.parts, self._work(drawn_by(0)))
         tried = choose_weights(scored, names, self.request)
         best = min(tried, key=cost)
+        tvd, confidence, draws = self.request
+        if confidence is not None and best.acceptance * draws < LEAST_SAMPLES:
+            self.said.append(
+                f"{draws:,} draws would guarantee a TVD of {tvd:g} for fewer than {LEAST_SAMPLES} "
+                "samples, so the estimate has chosen."
+            )
+            self.request = self.request._replace(confidence=None)
+            tried = choose_weights(scored, names, self.request)
+            best = min(tried, key=cost)
         low, high = sorted(check_choice(scored, names, self.request))
         self.said.append(
             "Chosen on one half of the judging draws and judged on the other, a proposal is "
