@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -67,9 +68,9 @@ def pools_of(place: Place, title: str) -> Pools:
     if title in BIOGRAPHIES:
         name = BIOGRAPHIES[title]
         if place.draws or place.has(constrained.pool_name(name)):
-            made[TUNED] = lambda: constrained.tuned(place, name)
+            made[TUNED] = partial(constrained.tuned, place, name)
         if constrained.has_found(place, name):
-            made[FOUND] = lambda: constrained.found(place, name)
+            made[FOUND] = partial(constrained.found, place, name)
     else:
         word, large = WORDS[title], place.of_large
         for name, pool, make in (
@@ -77,7 +78,7 @@ def pools_of(place: Place, title: str) -> Pools:
             (FOUND, f"{word}-auto", words.searched),
         ):
             if large.draws >= words.WORTH_IT or (not large.draws and large.has(pool)):
-                made[name] = lambda make=make: make(large, word)  # type: ignore[misc]
+                made[name] = partial(make, large, word)
     pools = {}
     for name, draw in made.items():
         try:

@@ -22,7 +22,7 @@ from quasir.estimation.estimate import Moment
 SAMPLES, RUNS, BURN_IN = 1000, 10, 1000
 """As in the paper; less where the pool is too small."""
 RATES = (1e-1, 1e-2, 1e-3)
-WALK_STEPS = 2_000
+WALK_STEPS = 10_000
 """Edits of each walk; the paper has up to a million."""
 SAMPLERS = ("qrs", "imh", "imh-reset")
 FEWEST = 10
