@@ -26,7 +26,7 @@ BUDGET = 4_096
 """Draws of the search for a proposal."""
 WORTH_IT = 1_000
 """A search or a tuning takes thousands of draws: a pool of fewer is not worth it."""
-RANK, STEPS, BATCH, ROUND = 8, 200, 16, 512
+RANK, STEPS, BATCH, ROUND = 8, 100, 16, 512
 """Of DPG: the adapter's rank, steps, texts of a step, and draws of a round.
 
 The paper's model had far more.
