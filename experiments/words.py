@@ -15,7 +15,7 @@ from quasir.core.progress import Quiet
 from quasir.runs.active_run import begin, prepare
 from quasir.store import Store
 
-__all__ = ["WORTH_IT", "guided", "prompted", "searched", "tuned"]
+__all__ = ["WORTH_IT", "can_have", "guided", "prompted", "searched", "tuned"]
 
 TOKENS = 40
 PILOT, SHARE, FACTOR = 1_024, 0.2, 1_000.0
@@ -31,6 +31,11 @@ RANK, STEPS, BATCH, ROUND = 8, 100, 16, 512
 
 The paper's model had far more.
 """
+
+
+def can_have(large: Place, pool: str) -> bool:
+    """Tell whether a pool that takes a search or a tuning is worth it, or is there already."""
+    return large.draws >= WORTH_IT or (not large.draws and large.has(pool))
 
 
 def recipe_of(place: Place, word: str, proposal: Any = "base") -> dict[str, Any]:
