@@ -10,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plots import COLOURS, FONT, new_figure, rates_axis
+from experiments.plots import COLOURS, FONT, GREY, new_figure, rates_axis
 from quasir.compare import Comparison, Row
 from quasir.compare.sampler_table import BLEU
 from quasir.estimation.estimate import Key, Moment
@@ -53,7 +53,7 @@ def plot_comparison(found: Comparison) -> Figure:
         ax.set_ylim(bottom=-0.05 * high if quantity == "tvd" else max(low, least))
         wanted = found.wanted.get(quantity.feature) if isinstance(quantity, Moment) else None
         if wanted is not None:
-            ax.axhline(scale * wanted, color="black", linewidth=0.8, linestyle="--")
+            ax.axhline(scale * wanted, color=GREY, linewidth=1, linestyle=":")
     for ax in axes[len(panels) :]:
         ax.remove()
     handles: dict[str, Artist] = {}
@@ -75,7 +75,7 @@ def _draw(ax: Axes, found: Comparison, quantity: Key, scale: float) -> None:
         bounds = [row for row in known if row.cells[quantity].unseen]
         alone = sampler == "proposal"
         apart = 1.0 if alone else APART ** (i - (len(samplers) - 1) / 2)
-        colour = "black" if alone else COLOURS[i % len(COLOURS)]
+        colour = GREY if alone else COLOURS[i % len(COLOURS)]
         sds = [_spread(row, quantity) for row in rows]
         ax.errorbar(
             [row.acceptance_rate * apart for row in rows],
