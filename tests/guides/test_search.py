@@ -18,7 +18,7 @@ from quasir.text.head import Head
 from quasir.text.head_fit import Pool, train_head
 from quasir.text.search import Search, propose, read_budget
 from quasir.text.stages import Place
-from quasir.text.weighing import Request, Scored, check_choice
+from quasir.text.weighing import Request, Scored, check_choice, find_rate
 from tests.guides.small import model, texts_of
 
 AB = qr.features.contains("ab", case=True)
@@ -107,6 +107,13 @@ def test_the_estimate_chooses_where_a_run_could_guarantee_nothing(found, hard):
     assert q.record.confidence is None
     assert "20 draws would guarantee a TVD of 0.1 for fewer than 10 samples" in str(q.record)
     assert q.record.best.acceptance > 5 * q.record.tried[0].acceptance
+
+
+def test_a_ceiling_meets_every_request():
+    """The estimate meets no TVD of 0.2 on these draws; at the ceiling nothing is truncated."""
+    log_ratio, request = np.linspace(-17.0, -8.0, 55), Request(0.2, None, 512)
+    assert find_rate(log_ratio, 448, np.inf, request) == 0.0
+    assert find_rate(log_ratio, 448, 0.0, request) == pytest.approx(np.exp(log_ratio).sum() / 448)
 
 
 def test_no_half_judges_what_it_has_chosen(monkeypatch):

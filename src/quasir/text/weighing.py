@@ -79,13 +79,16 @@ def find_rate(log_ratio: Array, n: int, log_ceiling: float, request: Request) ->
     known = RatioBounds(log_ceiling=log_ceiling)
     evaluator = SortedDraws(Draws(log_p=log_p, log_q=nothing, log_u=nothing, known=known))
     tvd, confidence, draws = request
-    if confidence is not None and log_ceiling < math.inf:
-        exact = evaluator.values("acceptance_rate", np.array([log_ceiling]))[0]
-        return max(guaranteed_rate(evaluator, "tvd", tvd, confidence, draws), float(exact))
+    bounded = log_ceiling < math.inf
+    exact = _rate_at(evaluator, log_ceiling) if bounded else 0.0
+    if confidence is not None and bounded:
+        return max(guaranteed_rate(evaluator, "tvd", tvd, confidence, draws), exact)
     level = choose_level(evaluator, "tvd", tvd)
-    if level is None:
-        return 0.0
-    return float(evaluator.values("acceptance_rate", np.array([level]))[0])
+    return exact if level is None else _rate_at(evaluator, level)
+
+
+def _rate_at(evaluator: SortedDraws, log_beta: float) -> float:
+    return float(evaluator.values("acceptance_rate", np.array([log_beta]))[0])
 
 
 def choose_weights(scored: Scored, names: Sequence[str], request: Request) -> list[Candidate]:
