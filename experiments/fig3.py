@@ -40,6 +40,8 @@ PROMPTS: dict[str, Any] = {
 MADE = {"boost": words.guided, "auto": words.searched, "dpg": words.tuned}
 JUDGED = 1_500
 """Texts that all proposals score, at most, on average."""
+STATED = (1e-2, 1e-5)
+"""Acceptance rates of the table."""
 FEW = 30
 """With fewer effective texts, proposals are not compared."""
 STYLES = {
@@ -57,7 +59,7 @@ NAMES = {"boost": "boost of the word", "dpg": "DPG (small budget)", "auto": "aut
 
 
 def run(place: Place) -> Result:
-    """Draw from every proposal, and judge all of them on the boost's draws."""
+    """Draw from every proposal, and judge each on the draws of all."""
     pools = {name: Pool(folder) for name, folder in pools_of(place.of_large).items()}
     chosen = heavy(pools)
     log_q = scores(place, pools, {name: at for name, (at, _) in chosen.items()})
@@ -184,7 +186,7 @@ def rows(judged: dict[str, Judged], z: float, se: float, ess: float) -> list[Row
     found: list[Row] = [("texts of a with the word", "about 1e-4", f"{z:.1e} ± {se:.0e}")]
     if ess < FEW:
         return found
-    best = min((n for n in judged if n in PROMPTS), key=lambda n: rate_for(judged[n], 0.5))
+    best = best_prompt(judged, z)
     for name in dict.fromkeys((best, "dpg", "boost", "auto")):
         if name in judged:
             title = NAMES.get(name, f"best prompt ({name})")
@@ -192,14 +194,26 @@ def rows(judged: dict[str, Judged], z: float, se: float, ess: float) -> list[Row
             if name in ("boost", "auto"):
                 paper = "not in it"
             one = judged[name]
-            found.append((f"TVD: {title}", paper, one.said(1e-3)))
+            own = [one.said(rate) for rate in STATED if not math.isnan(one.at(rate))]
+            found.append((f"TVD: {title}", paper, ", ".join(own) or "no text that is judged"))
     return found
 
 
 def rate_for(one: Judged, tvd: float) -> float:
-    """Return minus the highest acceptance rate with this TVD."""
-    met = np.nan_to_num(one.tvd, nan=2.0) <= tvd
-    return -float(RATES[met].max(initial=0.0))
+    """Return the highest acceptance rate with this TVD, or 0."""
+    return float(RATES[np.nan_to_num(one.tvd, nan=2.0) <= tvd].max(initial=0.0))
+
+
+def best_prompt(judged: dict[str, Judged], z: float) -> str:
+    """Return the prompt that comes nearest to p at the rate of filtering."""
+    return min(
+        (n for n in judged if n in PROMPTS), key=lambda n: np.nan_to_num(judged[n].at(z), nan=2)
+    )
+
+
+def rounded(number: float) -> str:
+    """Return a number with two digits that count."""
+    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def verdict(
@@ -211,16 +225,17 @@ def verdict(
     texts: int,
 ) -> str:
     """Say what agrees, as far as the draws show it."""
-    rates = {NAMES.get(name, name): -rate_for(one, 0.5) / z for name, one in judged.items()}
-    listed = ", ".join(f"{n} {rates[n]:,.0f}" for n in sorted(rates, key=lambda n: -rates[n]))
+    times = {NAMES.get(name, name): rate_for(one, 0.5) / z for name, one in judged.items()}
+    better = sorted((n for n in times if times[n] > 1), key=lambda n: -times[n])
+    listed = ", ".join(f"{n} {rounded(times[n])}" for n in better)
     absent = [NAMES.get(n, n) for n in names_of(place) if n not in judged]
     said = [
         f"The paper's word and prompts, word for word, on {place.models.general}. Filtering the "
-        f"plain model (the square) is exact and keeps 1 text in {1 / z:,.0f}; the paper: about 1 "
-        "in 10,000. In the pools, the word is in "
+        f"plain model (the square) is exact and keeps 1 text in {rounded(1 / z)}; the paper: about "
+        "1 in 10,000. In the pools, the word is in "
         + ", ".join(f"{hits} of {n:,} ({name})" for name, (hits, n) in shares.items())
         + ". Agrees: prompts bring the word far more often than the base. "
-        + best_prompt(judged, z)
+        + at_filtering(judged, z)
         + " A boost of the word and a chat are not in the paper.",
         f"All lines come from {texts:,} of the texts with the word, chosen by their weights, and "
         f"worth {ess:.0f} draws of p.",
@@ -228,19 +243,26 @@ def verdict(
     if ess < FEW:
         said.append("That is too few to compare proposals: lines and bands are a sketch.")
     else:
-        said.append(f"Times as many samples as filtering gives, at a TVD of 0.5: {listed}.")
+        said.append(
+            f"Times as many samples as filtering gives, at a TVD of 0.5: {listed or 'none'}; the "
+            "others give fewer."
+        )
+    far = [NAMES.get(name, name) for name, one in judged.items() if np.isnan(one.tvd).all()]
+    if far:
+        said.append(
+            f"Without a line, because it would begin below {RATES[-1]:g}: {', '.join(far)}."
+        )
     if absent:
         need = f"a search or a tuning needs `--large {words.WORTH_IT}`"
         said.append(f"Not run yet: {', '.join(absent)} ({need}).")
     return " ".join(said)
 
 
-def best_prompt(judged: dict[str, Judged], z: float) -> str:
+def at_filtering(judged: dict[str, Judged], z: float) -> str:
     """Say how near the best prompt comes to p at the rate of filtering, which is exact."""
-    ends = {n: judged[n].at(z) for n in judged if n in PROMPTS}
-    best = min(ends, key=lambda n: ends[n])
+    best = best_prompt(judged, z)
     here = f"{judged[best].said(z)}, where filtering is exact"
-    if ends[best] < 0.5:
+    if judged[best].at(z) < 0.5:
         return f"They trade quality for efficiency: the best ({best}) has a TVD of {here}."
     return (
         "Differs: in the paper prompts trade quality for efficiency, and here the best "

@@ -40,6 +40,8 @@ class Judged:
     def said(self, rate: float) -> str:
         """Return TVD and its band at an acceptance rate, in words."""
         i = int(np.argmin(np.abs(np.log(RATES / rate))))
+        if self.tvd[i] < 1e-9:
+            return f"0 on these draws at AR {rate:.1g}"
         return f"{self.tvd[i]:.2f} ({self.low[i]:.2f} to {self.high[i]:.2f}) at AR {rate:.1g}"
 
     def numbers(self) -> dict[str, Any]:
@@ -80,17 +82,24 @@ def judge(draws: qr.Draws, log_q: np.ndarray, log_z: float) -> Judged:
     kept = np.exp(np.minimum(log_betas[:, None] + pairs[0], 0.0))
     rng = np.random.default_rng(0)
     again = rng.multinomial(counts.sum(), counts / counts.sum(), size=TIMES)
-    tvd = _tvd(counts * each, kept, log_betas, log_z)
+    tvd = _tvd(counts * each, kept, log_betas, log_z, math.nan)
     all_tvd = np.array([_tvd(one * each, kept, log_betas, log_z) for one in again])
-    low, high = np.quantile(np.nan_to_num(all_tvd, nan=1.0), [0.025, 0.975], axis=0)
+    low, high = np.quantile(all_tvd, [0.025, 0.975], axis=0)
     low, high = (np.where(np.isnan(tvd), np.nan, end) for end in (low, high))
     of_q = 1.0 - float(weights @ np.minimum(1.0, np.exp(log_inverse + log_z)))
     return Judged(of_q, tvd, low, high)
 
 
-def _tvd(weights: np.ndarray, kept: np.ndarray, log_betas: np.ndarray, log_z: float) -> np.ndarray:
+def _tvd(
+    weights: np.ndarray,
+    kept: np.ndarray,
+    log_betas: np.ndarray,
+    log_z: float,
+    above: float | None = None,
+) -> np.ndarray:
     """Return TVD(p, p_beta) at each of `RATES`; `kept` is s(x), a row for each beta.
 
+    Above the rate of q_proj it is `above`, by default the TVD of q_proj.
     The weights are those of p, and sum to 1 but for a resampling, which changes Z as much.
     """
     log_z = log_z + math.log(weights.sum())
@@ -99,4 +108,4 @@ def _tvd(weights: np.ndarray, kept: np.ndarray, log_betas: np.ndarray, log_z: fl
     tvd = np.maximum(1.0 - kept / part[:, None], 0.0) @ weights
     log_rate = log_z + np.log(part) - log_betas
     # The rate falls as beta grows.
-    return np.interp(-np.log(RATES), -log_rate, tvd, left=np.nan)
+    return np.interp(-np.log(RATES), -log_rate, tvd, left=above)
