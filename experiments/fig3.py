@@ -250,7 +250,8 @@ def verdict(
     far = [NAMES.get(name, name) for name, one in judged.items() if np.isnan(one.tvd).all()]
     if far:
         said.append(
-            f"Without a line, because it would begin below {RATES[-1]:g}: {', '.join(far)}."
+            f"Without a line: {', '.join(far)}; these draws show too little of it above an AR of "
+            f"{RATES[-1]:g}."
         )
     if absent:
         need = f"a search or a tuning needs `--large {words.WORTH_IT}`"
